@@ -17,7 +17,7 @@ from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan
 from warmstart.comparison.results import Cell, TunedArm
-from warmstart.comparison.selection import fit_cell, refit_cell, tune
+from warmstart.comparison.selection import fit_cell, num_tried, refit_cell, tune
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
@@ -156,6 +156,11 @@ class CellGroup:
         fold = f", fold {self.fold}" if self.fold else ""
         return f"{self.arm.name}, {quantity(self.labels, 'label')}{fold}"
 
+    @property
+    def num_tried(self) -> int:
+        """Return how many models are trained to choose by, for each number of labels and fold."""
+        return num_tried(self.arm, self.config)
+
     def file(self, step: Step) -> Path:
         """Return the file of the tuning or of a cell; it marks that the step is finished."""
         return Path(f"{self.stem}-{step}.json")
@@ -250,6 +255,8 @@ def cell_groups(
     described = [planned.arm.describe() for planned in plan.arms]
     keeper = None if config.folds else ModelKeeper(config, run, plan, subsets[-1])
     for number, planned in enumerate(plan.arms):
+        trials = config.trials if planned.trials is None else planned.trials
+        of_arm = replace(config, trials=trials)
         for labels in subsets:
             stem = f"{number}-{described[number].kind}-{labels}"
             for index, part in enumerate(planned.parts):
@@ -259,7 +266,7 @@ def cell_groups(
                     splits=part,
                     labels=labels,
                     pool=plan.texts.pool,
-                    config=config,
+                    config=of_arm,
                     stem=run.cells / (f"{stem}-fold{fold}" if fold else stem),
                     keeper=keeper,
                     fold=fold,
