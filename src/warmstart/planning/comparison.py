@@ -16,6 +16,7 @@ from warmstart.comparison.budget import (
     choose_trials,
     measure_arms,
     num_at_once,
+    with_teaching,
 )
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
@@ -189,11 +190,12 @@ def _sheet_pace(planned: PlannedArm, config: CompareConfig, machine: PlannedMach
             scoring_s=text_s * num_test,
             is_tuned=is_tuned,
         )
-    return ArmPace(
+    trained = ArmPace(
         step_s=step_seconds(job, sheet, target),
         validation_s=text_s * num_valid,
         scoring_s=text_s * num_test,
     )
+    return with_teaching(trained, planned.arm, text_s)
 
 
 def sentences(plan: ComparisonPlan) -> list[str]:
