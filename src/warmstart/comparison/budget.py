@@ -304,4 +304,4 @@ def with_teaching(pace: ArmPace, arm: ExperimentArm, text_s: float) -> ArmPace:
     if not isinstance(arm, SelfArm):
         return pace
     taught_s = arm.num_taught_steps * pace.step_s + arm.num_texts_read * text_s
-    return replace(pace, num_voters=arm.rules.num_voters, taught_s=taught_s, is_tuned=False)
+    return replace(pace, num_voters=arm.rules.voters, taught_s=taught_s, is_tuned=False)

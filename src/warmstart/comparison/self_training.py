@@ -7,9 +7,9 @@ from all that, so the model that is kept is as small as that of a warm arm.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,22 @@ from warmstart.tasks.baseline import Baseline
 from warmstart.tasks.fitting import Start, build_model
 from warmstart.tasks.frozen import FrozenVectors
 from warmstart.tasks.teaching import (
+    View,
     agree,
     average_views,
     certain_shares,
     class_priors,
+    label_folds,
     perturb,
     surest_rows,
     teach,
 )
+from warmstart.tasks.vectors import TextBatches
 from warmstart.training.defaults import finetuning_epochs
 
 Floats = NDArray[np.float64]
+Folds = NDArray[np.int64] | None  # the fold of each label; None: too few labels
+Predict = Callable[[Dataset, Dataset], Floats]  # texts to fit, others -> what is said of those
 MOST_TEXTS = {"cuda": 8_192, "cpu": 1_024}  # that are labelled; more take longer and add little
 WATCHED = 32  # labelled texts that a training is measured on which is only to vote
 
@@ -47,7 +52,9 @@ class SelfTraining:
     """How a model teaches itself."""
 
     parts: tuple[float, ...] = (0.25, 0.5)  # of the texts that are learned, round by round
-    num_voters: int = 3  # fine-tunings that label the texts together
+    voters: int = 5  # fine-tunings that label the texts first, each without a part of the labels
+    students: int = 3  # fine-tunings that label them again, in the rounds between
+    perturbs: bool = True  # whether texts are learned cropped and masked
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,12 @@ class SelfArm(TransformerArm):
             finetuning_epochs(size, self.tuning) * -(-size // self.tuning.batch_size)
             for size in sizes
         ]
-        return self.rules.num_voters * sum(steps[:-1]) + steps[-1]
+        return self.rules.students * sum(steps[:-1]) + steps[-1]
 
     @property
     def num_texts_read(self) -> int:
         """Return how many texts are read to be labelled."""
-        return (self.rules.num_voters * len(self.rules.parts) + 1) * len(self.pool)
+        return (self.rules.students * len(self.rules.parts) + 1) * len(self.pool)
 
     def settings(self, trials: int) -> list[float]:
         """Return the default learning rate: to try others would take too long."""
@@ -93,45 +100,87 @@ class SelfArm(TransformerArm):
     def self_labelled(self, labelled: Dataset, rate: float, seed: int) -> Dataset:
         """Return labelled texts with the texts that the last model learns besides them."""
         priors = class_priors(labelled.targets, len(self.labels["classes"]))
-        views = [*self._baseline_views(labelled), self._frozen_view(labelled, seed)]
+        views = [view.calibrate(labelled.targets) for view in self.views(labelled, rate, seed)]
         train = labelled
         for number, part in enumerate(self.rules.parts):
-            shares = agree([*views, self._vote(train, labelled, rate, seed, number)], priors)
-            views, train = [], self._taught(labelled, shares, part, seed, number)
+            if number:
+                voters = (
+                    derive_seed(seed, "student", number, n) for n in range(self.rules.students)
+                )
+                views = [average_views([self._opinion(train, rate, each)[0] for each in voters])]
+            train = self._taught(labelled, agree(views, priors), part, seed, number)
         return train
 
-    def _baseline_views(self, labelled: Dataset) -> list[Floats]:
-        """Return what baselines that are fitted on the labels say of the texts."""
-        fitted = (each.fit(labelled, each.settings(1)[0]) for each in self.baselines)
-        return [each.outputs(self.pool) for each in fitted]
+    def views(self, labelled: Dataset, rate: float, seed: int) -> Iterator[View]:
+        """Yield what models of different kinds that know the labels say of the texts."""
+        folds = label_folds(labelled.targets, self.rules.voters)
+        yield from (self._baseline_view(each, labelled, folds) for each in self.baselines)
+        yield self._frozen_view(labelled, folds, seed)
+        yield self._voted_view(labelled, folds, rate, seed)
 
-    def _frozen_view(self, labelled: Dataset, seed: int) -> Floats:
-        """Return what a regression on the vectors of the pretrained backbone says of the texts."""
-        fit = self._fit(_unscored(labelled, labelled), seed, 0.0)
-        start = Start(self.model, self.source.weights)
-        built, _ = build_model(self.task, start, self.labels, self.tuning, seed)
-        model, pooling = cast(Classifier, self.shared.begin(self, built)), self.tuning.pooling
-        head = self.task.solve_head(model, fit, [pooling], self.vectors)
-        return head.outputs(self.vectors.of(model, self.pool, fit.batches, pooling))
+    def _baseline_view(self, baseline: Baseline, labelled: Dataset, folds: Folds) -> View:
+        fitted = baseline.fit(labelled, baseline.settings(1)[0])
 
-    def _vote(
-        self, train: Dataset, labelled: Dataset, rate: float, seed: int, number: int
-    ) -> Floats:
-        """Return what several fine-tunings say of the texts together."""
-        splits = _unscored(train, labelled)
-        return average_views(
-            [
-                self._opinion(splits, rate, derive_seed(seed, "voter", number, voter))
-                for voter in range(self.rules.num_voters)
-            ]
+        def outside(inside: Dataset, other: Dataset) -> Floats:
+            return baseline.fit(inside, fitted.value).outputs(other)
+
+        return View(fitted.outputs(self.pool), self._held_out(labelled, folds, outside))
+
+    def _frozen_view(self, labelled: Dataset, folds: Folds, seed: int) -> View:
+        """Return what a regression on the vectors of the pretrained backbone says."""
+        built, _ = build_model(
+            self.task, Start(self.model, self.source.weights), self.labels, self.tuning, seed
         )
+        model, pooling = cast(Classifier, self.shared.begin(self, built)), self.tuning.pooling
 
-    def _opinion(self, splits: Splits, rate: float, seed: int) -> NDArray[Any]:
-        def train(value: float) -> NDArray[Any]:
-            _, trainer, _ = self._train(splits, seed, value)
-            return self._predict(trainer.best_weights, self.pool)
+        def outside(inside: Dataset, other: Dataset) -> Floats:
+            fit = self._fit(_unscored(inside), seed, 0.0)
+            head = self.task.solve_head(model, fit, [pooling], self.vectors)
+            return head.outputs(self.vectors.of(model, other, fit.batches, pooling))
 
-        return train_stably(train, rate, self.name)[0]
+        return View(outside(labelled, self.pool), self._held_out(labelled, folds, outside))
+
+    def _voted_view(self, labelled: Dataset, folds: Folds, rate: float, seed: int) -> View:
+        """Return what fine-tunings say together, each of which leaves out some of the labels."""
+        num_classes = len(self.labels["classes"])
+        opinions, held_out = list[Floats](), np.zeros((len(labelled), num_classes))
+        for voter in range(self.rules.voters):
+            of_voter = derive_seed(seed, "voter", voter)
+            is_out = np.zeros(len(labelled), bool) if folds is None else folds == voter
+            inside = labelled.subset(np.flatnonzero(~is_out).tolist())
+            outside = labelled.subset(np.flatnonzero(is_out).tolist())
+            of_pool, of_outside = self._opinion(inside, rate, of_voter, outside)
+            opinions.append(of_pool)
+            held_out[is_out] = of_outside
+        return View(average_views(opinions), None if folds is None else held_out)
+
+    def _held_out(self, labelled: Dataset, folds: Folds, outside: Predict) -> Floats | None:
+        """Return what is said of each label by a model that was fitted without its fold."""
+        if folds is None:
+            return None
+        held_out = np.zeros((len(labelled), len(self.labels["classes"])))
+        for fold in np.unique(folds):
+            inside, other = (
+                np.flatnonzero(rows).tolist() for rows in (folds != fold, folds == fold)
+            )
+            held_out[other] = outside(labelled.subset(inside), labelled.subset(other))
+        return held_out
+
+    def _opinion(
+        self, train: Dataset, rate: float, seed: int, other: Dataset | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return what a fine-tuning says of the texts, and of some labelled ones."""
+
+        def opine(value: float) -> tuple[Floats, Floats]:
+            _, trainer, _ = self._train(_unscored(train), seed, value)
+            of_pool = self._predict(trainer.best_weights, self.pool)
+            if not other:
+                return of_pool, of_pool[:0]
+            model = self.shared.load(self, trainer.best_weights).eval()
+            batches = TextBatches(self.tuning.micro_tokens, self.source.tokenizer.pad, self.runtime)
+            return of_pool, self.task.outputs(model, other, batches)
+
+        return train_stably(opine, rate, self.name)[0]
 
     def _taught(
         self, labelled: Dataset, shares: Floats, part: float, seed: int, number: int
@@ -146,13 +195,15 @@ class SelfArm(TransformerArm):
         usual = finetuning_epochs(len(labelled), self.tuning)
         repeats = round(usual / finetuning_epochs(len(labelled) + len(rows), self.tuning))
         certain = replace(labelled, shares=certain_shares(labelled.labels))
-        parts = [*max(1, repeats) * [certain], perturb(taught, self.source.tokenizer, seed)]
+        if self.rules.perturbs:
+            taught = perturb(taught, self.source.tokenizer, seed)
+        parts = [*max(1, repeats) * [certain], taught]
         return join_datasets([_columns(part) for part in parts])
 
 
-def _unscored(train: Dataset, labelled: Dataset) -> Splits:
-    """Return splits for a training that is not scored: some labels show its course."""
-    return Splits(train, labelled.subset(range(min(WATCHED, len(labelled)))), None, temperature=1.0)
+def _unscored(train: Dataset) -> Splits:
+    """Return splits for a training that is not scored; some of its texts show its course."""
+    return Splits(train, train.subset(range(min(WATCHED, len(train)))), None, temperature=1.0)
 
 
 def _columns(data: Dataset) -> Dataset:

@@ -8,7 +8,7 @@ it learns to give the same answer to less (consistency; Xie et al., 2020).
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import Fingerprints, fingerprint, fingerprints_of
 from warmstart.data.labelled import Dataset
+from warmstart.evaluation.calibration import at_temperature, fit_temperature
 from warmstart.seeds import derive_seed
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -24,7 +25,7 @@ Floats = NDArray[np.float64]
 Shares = Mapping[str, float]  # of every class, in a text
 LEAST = 1e-6  # a smaller share is not told from it
 SHARPNESS = 2.0  # of log-probabilities that are scaled to spread by one
-ALIGNMENTS = 30  # after which the classes have their shares to three digits
+ALIGNMENTS = 100  # after which the classes have their shares to three digits
 LEAST_CROP = 0.5  # of a text that is taught
 MASK_RATE = 0.15  # of its tokens
 
@@ -34,14 +35,41 @@ def average_views(views: Sequence[Floats]) -> Floats:
     return _softmax(np.mean([_logits(view) for view in views], axis=0))
 
 
+@dataclass(frozen=True)
+class View:
+    """What a kind of model says of texts without a label, and of labelled ones that it did not see.
+
+    Either has the probability of every class.
+    """
+
+    texts: Floats  # (texts, C)
+    held_out: Floats | None = None  # (labels, C); None: too few labels
+
+    def calibrate(self, classes: Sequence[int]) -> Floats:
+        """Return what it says of the texts, as sure as it is right about the labels."""
+        if self.held_out is None:
+            return self.texts
+        return at_temperature(self.texts, fit_temperature(classes, self.held_out))
+
+
+def label_folds(classes: Sequence[int], num: int) -> NDArray[np.int64] | None:
+    """Return the fold of each label, each class spread evenly; None: a class may be left out."""
+    counts = np.bincount(classes)
+    if num < 2 or (counts[counts > 0] < 2).any():
+        return None
+    numbers = np.empty(len(classes), np.int64)
+    numbers[np.argsort(classes, kind="stable")] = np.arange(len(classes)) % num
+    return numbers
+
+
 def agree(views: Sequence[Floats], priors: Floats) -> Floats:
     """Return the probability of every class by several models together: (texts, C).
 
-    Every model counts alike, however sure it is of itself: its logits are scaled to the same
-    spread. Then each class gets its share of the texts (distribution alignment; Berthelot et al.,
-    2020), as a model of few labels may prefer one of them everywhere.
+    Their logits are added up, as if they erred independently, and scaled to one spread. Then each
+    class gets its share of the texts (distribution alignment; Berthelot et al., 2020), as a model
+    of few labels may prefer one of them everywhere.
     """
-    logits = SHARPNESS * _scale(np.mean([_scale(_logits(view)) for view in views], axis=0))
+    logits = SHARPNESS * _scale(np.sum([_logits(view) for view in views], axis=0))
     shift = np.zeros(logits.shape[1])
     for _ in range(ALIGNMENTS):
         shift += np.log(priors / np.maximum(_softmax(logits + shift).mean(axis=0), LEAST))
