@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
@@ -297,7 +298,9 @@ def test_the_verdicts_are_adjusted_for_their_number() -> None:
     verdict = next(v for v in found.verdicts if v.second == "cold")
     assert (single.outcome, verdict.outcome) == ("better", "none")
     assert single.p_value < 0.05 < verdict.p_value
-    assert "once adjusted for 4 verdicts" in verdict.sentence
+    wide, alone = re.findall(r"\(?(-?[\d.]+) to (-?[\d.]+)", verdict.sentence)
+    assert float(wide[0]) <= 0 < float(alone[0])  # the interval shown first agrees with the verdict
+    assert "wide enough for 4 verdicts to hold together" in verdict.sentence
 
 
 def test_without_test_the_choice_of_the_arm_is_paid_for() -> None:

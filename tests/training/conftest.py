@@ -15,18 +15,19 @@ from warmstart.batching.packing import PackedStream, RunningText, read_packed_ro
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.vectors import TextBatches
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
-from warmstart.training.step import Evaluation, LoopSettings, Stream
+from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective, Stream
 from warmstart.training.trainer import Trainer
 
 LOOP = LoopSettings(
     steps=8, clip=1.0, seed=0, eval_every=3, log_every=1, save_every=2, save_s=1e9, keep=2
 )
 Build = Callable[[RunFolder | None], Trainer]
+BuildOnDevice = Callable[[RunFolder | None, Runtime], Trainer]
 
 
 @dataclass
@@ -94,6 +95,33 @@ def build(request: pytest.FixtureRequest, tiny: ModelConfig, cpu: Runtime) -> Bu
 @pytest.fixture(scope="session")
 def build_lm(tiny: ModelConfig, cpu: Runtime) -> Build:
     return lambda run: _language_trainer(tiny, run, cpu, "adamw")
+
+
+@pytest.fixture(scope="session")
+def build_recorded() -> BuildOnDevice:
+    """Return a function that builds a trainer whose steps a GPU replays, for any folder."""
+    return _recorded_trainer
+
+
+def _recorded_trainer(run: RunFolder | None, runtime: Runtime) -> Trainer:
+    torch.manual_seed(0)
+    model = LanguageModel(replace(PRESETS["tiny"], vocab_size=50, max_length=32))
+    model.to(runtime.device)
+    stream = PackedStream(RunningText(np.arange(900) % 40 + 5, 32, bos=0, eos=2), 4, 4, seed=0)
+    trainer = Trainer(
+        model,
+        CausalObjective(),
+        stream,
+        build_optimizers(model, OptimizerSettings("muon", 1e-3, 0.1)),
+        partial(warmup_cosine, warmup=0.2),
+        lambda: Evaluation(0.0, {}, ""),
+        replace(LOOP, steps=16, eval_every=8, log_every=8, save_every=8, keep=1),
+        runtime,
+        run,
+        recorded=RecordedObjective(model, CausalObjective(), runtime),
+    )
+    trainer.looks_each_step = False
+    return trainer
 
 
 @pytest.fixture(scope="module")

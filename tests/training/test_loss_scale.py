@@ -26,6 +26,7 @@ from warmstart.training.step import Latch
 from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]
+BuildOnDevice = Callable[[RunFolder | None, Runtime], Trainer]
 Disturb = Callable[[Trainer, int, Callable[[], object]], Trainer]
 CPU = torch.device("cpu")
 
@@ -222,8 +223,11 @@ def test_scale_and_overflows_are_on_record(undisturbed: Trainer) -> None:
     assert lines[-1]["overflows"] == state.overflows
 
 
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@on_gpu
 def test_fp16_on_a_gpu(build: Build) -> None:
     device = torch.device("cuda")
     losses = []
@@ -235,3 +239,41 @@ def test_fp16_on_a_gpu(build: Build) -> None:
     _set_scale(trainer, MOST)
     trainer.take_step(8, 1.0)
     assert _scale(trainer) == MOST / 2
+
+
+ON_GPU = [("cuda", is_recorded, at) for is_recorded in (False, True) for at in (1, 2, 3, 9)]
+
+
+@pytest.mark.parametrize(
+    ("device", "is_recorded", "at"),  # the first steps overflow
+    [("cpu", True, 2), *(pytest.param(*case, marks=[pytest.mark.gpu, on_gpu]) for case in ON_GPU)],
+)
+def test_a_run_that_a_gpu_replays_resumes_among_skipped_steps(
+    build_recorded: BuildOnDevice,
+    disturbed: Disturb,
+    tmp_path: Path,
+    device: str,
+    is_recorded: bool,
+    at: int,
+) -> None:
+    def begin(name: str) -> Trainer:
+        run = RunFolder(tmp_path / name)
+        run.path.mkdir(exist_ok=True)
+        trainer = build_recorded(run, Runtime(torch.device(device), torch.float16))
+        trainer.recorded = trainer.recorded if is_recorded else None
+        _set_scale(trainer, MOST)
+        return trainer
+
+    whole = begin("whole")
+    whole.train("whole")
+    assert whole.state.overflows > 2
+    first = begin("cut")
+    first.settings = replace(first.settings, save_every=1)
+    with pytest.raises(PowerCutError):
+        disturbed(first, at, _cut_power).train("first")
+    again = begin("cut")
+    _set_scale(again, LEAST)  # the checkpoint knows better
+    again.train("second")
+    assert_same_run(again, whole)
+    assert again.state.overflows == whole.state.overflows
+    assert again.state.loss_scale == whole.state.loss_scale

@@ -53,7 +53,7 @@ class ArmPace:
         """Return the time of the tuning of a group, or of one of its cells."""
         config, pool = group.config, group.pool
         num_train = group.labels if config.refits else pool.divide(group.labels)[0]
-        training_s = self._training_s(num_train, config)
+        training_s = self.training_s(num_train, config)
         if group.labels == len(pool) and not self.is_random:
             return training_s + self.scoring_s if step == config.seeds[0] else 0.0
         num_tried = 0
@@ -64,7 +64,8 @@ class ArmPace:
         has_one = config.test or config.folds or num_tried < 2
         return (1 if has_one else TRAININGS) * training_s + self.scoring_s
 
-    def _training_s(self, num_train: int, config: CompareConfig) -> float:
+    def training_s(self, num_train: int, config: CompareConfig) -> float:
+        """Return the time of one training."""
         num_epochs = finetuning_epochs(num_train, config)
         num_validations = -(-num_epochs // epochs_between_validations(num_epochs, config))
         return (
@@ -214,7 +215,15 @@ def total_s(config: CompareConfig, plan: ExperimentPlan, paces: Mapping[str, Arm
         if group.arm.name in names
         for step in steps_of(config)
     ]
-    return wall_s(config, jobs, sum(paces[name].counting_s for name in names))
+    cells_s = wall_s(config, jobs, sum(paces[name].counting_s for name in names))
+    return cells_s + final_s(config, plan, {name: paces[name] for name in names})
+
+
+def final_s(config: CompareConfig, plan: ExperimentPlan, paces: Mapping[str, ArmPace]) -> float:
+    """Return how long the model to keep may take: that of the slowest arm, on all labels."""
+    num_texts = plan.texts.final_labels(len(plan.texts.pool))
+    seconds = (pace.training_s(num_texts, config) for pace in paces.values())
+    return max(seconds, default=0.0) if config.retrains else 0.0
 
 
 def steps_of(config: CompareConfig) -> list[Step]:

@@ -156,6 +156,11 @@ class CellGroup:
         fold = f", fold {self.fold}" if self.fold else ""
         return f"{self.arm.name}, {quantity(self.labels, 'label')}{fold}"
 
+    @property
+    def num_tried(self) -> int:
+        """Return how many settings are tried, for each number of labels and fold."""
+        return self.config.trials if self.config.trials > 1 else 0
+
     def file(self, step: Step) -> Path:
         """Return the file of the tuning or of a cell; it marks that the step is finished."""
         return Path(f"{self.stem}-{step}.json")
@@ -250,6 +255,8 @@ def cell_groups(
     described = [planned.arm.describe() for planned in plan.arms]
     keeper = None if config.folds else ModelKeeper(config, run, plan, subsets[-1])
     for number, planned in enumerate(plan.arms):
+        trials = config.trials if planned.trials is None else planned.trials
+        of_arm = replace(config, trials=trials)
         for labels in subsets:
             stem = f"{number}-{described[number].kind}-{labels}"
             for index, part in enumerate(planned.parts):
@@ -259,7 +266,7 @@ def cell_groups(
                     splits=part,
                     labels=labels,
                     pool=plan.texts.pool,
-                    config=config,
+                    config=of_arm,
                     stem=run.cells / (f"{stem}-fold{fold}" if fold else stem),
                     keeper=keeper,
                     fold=fold,

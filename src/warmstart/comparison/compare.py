@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.comparison.arms import TransformerArm
 from warmstart.comparison.attention import attention_example
-from warmstart.comparison.budget import apply_limit, choose_trials, measure_arms, share_threads
+from warmstart.comparison.budget import (
+    apply_limit,
+    choose_trials,
+    final_s,
+    measure_arms,
+    share_threads,
+)
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.grid import train_cells, train_final_model
@@ -205,7 +211,8 @@ def _schedule(
         update_config(run, within_minutes=asdict(limit))
     config, plan = apply_limit(asked, plan, limit)
     groups = tuple(cell_groups(config, run, plan, subset_sizes(config, plan.texts)))
-    return config, plan, Schedule(config, clock, groups, paces, frozenset(limit.dropped))
+    last_s, dropped = final_s(config, plan, paces), frozenset(limit.dropped)
+    return config, plan, Schedule(config, clock, groups, paces, dropped, last_s)
 
 
 def _record(

@@ -84,7 +84,7 @@ def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels:
     ranked = rank_pretrained(comparison, scores, labels)
     if len(ranked) == 1:
         return ""
-    if comparison.is_refitted and not comparison.tuned:
+    if comparison.is_refitted and not comparison.is_tuned:
         return f"of {len(ranked)} pretrained arms the first is judged, as no label chose one: "
     return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
 

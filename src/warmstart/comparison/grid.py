@@ -36,8 +36,7 @@ def train_cells(
 ) -> tuple[list[Cell], list[TunedArm]]:
     """Tune every arm at every subset and train every cell, except those that are finished."""
     groups = schedule.groups
-    num_tried = config.trials if config.trials > 1 else 0
-    total = len(groups) * (num_tried + len(config.seeds))
+    total = sum(group.num_tried + len(config.seeds) for group in groups)
     tuned: dict[Path, TunedArm] = {}
     cells: dict[tuple[Path, int], Cell] = {}
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
@@ -45,7 +44,7 @@ def train_cells(
             for group, result in _results(schedule, config.seeds, workers, interrupt):
                 if isinstance(result, TunedArm):
                     tuned[group.stem] = result
-                    bar.advance(num_tried, f"{group.title}, tuned")
+                    bar.advance(group.num_tried, f"{group.title}, tuned")
                 else:
                     cells[group.stem, result.seed] = result
                     bar.advance(1, f"{group.title}, seed {result.seed}")

@@ -63,6 +63,7 @@ class PlannedArm:
     parts: tuple[Splits, ...]  # one, or one for each fold
     num_truncated: int = 0  # scored texts that are read only in part
     max_length: int = 0  # tokens that the arm reads of a text; 0: all
+    trials: int | None = None  # settings to try; None: as many as fit into --minutes
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,9 @@ def _baseline_arms(
     parts = texts.parts(_whole_texts(config, texts))
     return [
         PlannedArm(
-            BaselineArm(texts.task, texts.labels, baseline, spaces.parent_of(baseline.name)), parts
+            BaselineArm(texts.task, texts.labels, baseline, spaces.parent_of(baseline.name)),
+            parts,
+            trials=config.trials,  # they take seconds, and an untuned one is easily beaten
         )
         for baseline in baselines
         if baseline.arm in config.arm_names

@@ -114,7 +114,7 @@ class Comparison:
     subsets: tuple[int, ...]  # label counts, rising; each subset contains the smaller ones
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
-    tuned: tuple[TunedArm, ...]  # empty when only one setting was tried
+    tuned: tuple[TunedArm, ...]  # of arms that tried more than one setting
     splits: tuple[Split, ...]  # the one that arms are chosen by, then test, if there is one
     overlaps: tuple[SharedTexts, ...]
     num_truncated: int  # scored texts of which a Transformer reads only a part
@@ -163,10 +163,15 @@ class Comparison:
         return self.scored_split.num_folds
 
     @property
+    def is_tuned(self) -> bool:
+        """Tell whether every arm has tried settings, so that their best scores can be compared."""
+        return {arm.name for arm in self.arms} <= {tuned.arm for tuned in self.tuned}
+
+    @property
     def chosen_on(self) -> str:
         """Say on which texts the best arms were chosen."""
         if self.is_refitted:
-            return "on labels set aside" if self.tuned else "by their order"
+            return "on labels set aside" if self.is_tuned else "by their order"
         return self.choosing_split.where if self.num_folds else "on validation"
 
     def predictions(self, cell: Cell) -> tuple[Any, ...]:

@@ -31,6 +31,7 @@ class Schedule:
     groups: Sequence[CellGroup]
     paces: Mapping[str, ArmPace] = field(default_factory=dict)  # by arm; empty: nothing changes
     dropped: frozenset[CellName] = frozenset()
+    final_s: float = 0.0  # for the model to keep, after all cells
     _finished: set[tuple[object, Step]] = field(default_factory=set)
     _begun_s: dict[tuple[object, Step], float] = field(default_factory=dict)
     _actual_s: dict[str, float] = field(default_factory=dict)  # by arm, of finished jobs
@@ -114,10 +115,11 @@ class Schedule:
             )
 
     def remaining_s(self) -> float:
-        """Return how long the jobs that are neither finished nor dropped take."""
+        """Return how long the jobs take that are neither finished nor dropped, and what follows."""
         jobs = [(group, self._job_s(group, step)) for group, step in self.jobs()]
         arms = {group.arm.name for group, _ in jobs}
-        return wall_s(self.config, jobs, sum(map(self._counting_s, arms)))
+        cells_s = wall_s(self.config, jobs, sum(map(self._counting_s, arms)))
+        return cells_s + self._rate(None) * self.final_s
 
     def arm_s(self, arm: str) -> float:
         """Return the same of one arm, one job after the other."""
@@ -139,9 +141,9 @@ class Schedule:
     def _counting_s(self, arm: str) -> float:
         return 0.0 if arm in self._actual_s else self.paces[arm].counting_s
 
-    def _rate(self, arm: str) -> float:
-        """Return how much longer jobs of an arm take than was predicted; of a new arm, of all."""
-        arms = [arm] if self._predicted_s.get(arm) else list(self._predicted_s)
+    def _rate(self, arm: str | None) -> float:
+        """Return how much longer jobs of an arm take than predicted; None or a new arm: of all."""
+        arms = [arm] if arm and self._predicted_s.get(arm) else list(self._predicted_s)
         predicted_s = sum(self._predicted_s[name] for name in arms)
         return sum(self._actual_s[name] for name in arms) / predicted_s if predicted_s else 1.0
 
@@ -150,7 +152,7 @@ class Schedule:
         parts = []
         if self.config.trials < asked.trials:
             num = asked.trials - self.config.trials
-            parts.append(f"{num} of {quantity(asked.trials, 'trial')}")
+            parts.append(f"{num} of {quantity(asked.trials, 'trial')} of each Transformer")
         names = [_name(group, seed) for group in self.groups for seed in self.config.seeds]
         sizes = {name.labels for name in names} - {n.labels for n in names if n not in self.dropped}
         parts += [f"all arms with {quantity(size, 'label')}" for size in sorted(sizes)]

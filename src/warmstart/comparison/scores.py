@@ -27,7 +27,7 @@ from warmstart.comparison.results import (
     TimeToAccuracy,
     rank_arms,
 )
-from warmstart.evaluation.intervals import Estimate, paired_estimate, symmetric_interval
+from warmstart.evaluation.intervals import LEVEL, Estimate, paired_estimate, symmetric_interval
 from warmstart.evaluation.scale import SHARES, Scale
 from warmstart.formats import duration
 from warmstart.tasks.registry import finetuning_task
@@ -59,7 +59,9 @@ def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
 
 
 def _tuned_score(comparison: Comparison, arm: Arm, labels: int) -> float:
-    """Return the score of the best setting on the labels that were set aside; 0: none was tried."""
+    """Return the score of the best setting on labels set aside; 0: not every arm has one."""
+    if not comparison.is_tuned:
+        return 0.0
     tunings = [t for t in comparison.tuned if (t.arm, t.labels) == (arm.name, labels)]
     best = [max(trial.valid_accuracy for trial in tuned.trials) for tuned in tunings]
     return float(np.mean(best)) if best else 0.0
@@ -405,17 +407,26 @@ def difference_sentence(
     )
 
 
-def verdict_sentence(
-    difference: Difference, outcome: Outcome, num_verdicts: int, scale: Scale
+def adjusted_sentence(
+    comparison: Comparison, difference: Difference, p_value: float, num_verdicts: int
 ) -> str:
-    """Say what a difference shows when it is judged together with the other verdicts."""
-    if outcome == difference.outcome:
-        return difference.sentence
-    interval = difference.interval
+    """Say that a difference is shown alone, but not with its adjusted p-value: give both intervals.
+
+    The wider one has the level at which the adjusted p-value is judged, so it includes zero.
+    """
+    first, second, scale = difference.first, difference.second, comparison.scale
+    correct = paired_correct(comparison, (first, difference.labels), (second, difference.labels))
+    assert correct is not None, "the difference was computed from it"
+    level = 1 - (1 - LEVEL) * difference.p_value / p_value
+    wide, alone = (
+        symmetric_interval(paired_estimate(*correct, scale.span), level),
+        difference.interval,
+    )
     return (
-        f"no difference is shown between {difference.first} and {difference.second} (95% interval "
-        f"{scale.size_range(interval.low, interval.high)} {scale.unit}), once adjusted for "
-        f"{num_verdicts} verdicts"
+        f"no difference is shown between {first} and {second} "
+        f"({scale.size_range(wide.low, wide.high)} {scale.unit}, an interval wide enough for "
+        f"{num_verdicts} verdicts to hold together at 95%; alone, it would be "
+        f"{scale.size_range(alone.low, alone.high)})"
     )
 
 

@@ -20,6 +20,7 @@ from warmstart.comparison.results import (
     rank_arms,
 )
 from warmstart.comparison.scores import (
+    adjusted_sentence,
     compare_arms,
     compare_pair,
     count_costs,
@@ -29,10 +30,8 @@ from warmstart.comparison.scores import (
     save_labels,
     score_arms,
     times_to_accuracy,
-    verdict_sentence,
 )
 from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
-from warmstart.evaluation.scale import Scale
 from warmstart.formats import quantity
 
 WORTHWHILE = 6  # times a lead that counts as none: 3 points of accuracy
@@ -82,7 +81,7 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
     adjusted = adjust_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
         if difference.first in _judged(comparison, scores, difference.labels):
-            yield _verdict(difference, p_value, len(family), comparison.scale)
+            yield _verdict(comparison, difference, p_value, len(family))
 
 
 def _judged(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
@@ -115,16 +114,20 @@ def _family(
                 yield arm, each.name
 
 
-def _verdict(difference: Difference, p_value: float, num_verdicts: int, scale: Scale) -> Verdict:
-    is_shown = p_value < 1 - LEVEL
-    outcome = difference.outcome if is_shown else "none"
+def _verdict(
+    comparison: Comparison, difference: Difference, p_value: float, num_verdicts: int
+) -> Verdict:
+    outcome, sentence = difference.outcome, difference.sentence
+    if outcome != "none" and p_value >= 1 - LEVEL:
+        outcome = "none"
+        sentence = adjusted_sentence(comparison, difference, p_value, num_verdicts)
     return Verdict(
         first=difference.first,
         second=difference.second,
         labels=difference.labels,
         p_value=p_value,
         outcome=outcome,
-        sentence=verdict_sentence(difference, outcome, num_verdicts, scale),
+        sentence=sentence,
     )
 
 

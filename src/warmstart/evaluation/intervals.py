@@ -117,9 +117,9 @@ def paired_interval(a: ArrayLike, b: ArrayLike) -> Interval:
     return symmetric_interval(paired_estimate(a, b))
 
 
-def symmetric_interval(estimate: Estimate) -> Interval:
-    """Return the 95% interval of an estimated mean or difference."""
-    mean, margin, limit = estimate.mean, estimate.margin(), estimate.span or inf
+def symmetric_interval(estimate: Estimate, level: float = LEVEL) -> Interval:
+    """Return the interval of an estimated mean or difference, by default at 95%."""
+    mean, margin, limit = estimate.mean, estimate.margin(level), estimate.span or inf
     return Interval(mean=mean, low=max(mean - margin, -limit), high=min(mean + margin, limit))
 
 

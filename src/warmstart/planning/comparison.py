@@ -14,6 +14,7 @@ from warmstart.comparison.budget import (
     ArmPace,
     apply_limit,
     choose_trials,
+    final_s,
     measure_arms,
     num_at_once,
     with_teaching,
@@ -78,8 +79,9 @@ class ComparisonPlan(Shown):
     def _cost(self, number: int) -> ArmCost:
         planned, config = self.experiment.arms[number], self.config
         arm = planned.arm
-        settings = tuple(map(arm.describe_setting, arm.settings(config.trials)))
-        num_tried = len(settings) if config.trials > 1 else 0
+        trials = config.trials if planned.trials is None else planned.trials
+        settings = tuple(map(arm.describe_setting, arm.settings(trials)))
+        num_tried = len(settings) if trials > 1 else 0
         steps = [step for group, step in self.schedule.jobs() if group.arm.name == arm.name]
         num_models = sum(num_tried if step == "tuning" else 1 for step in steps)
         job = arm_job(planned, config, self.machine.target.device)
@@ -149,7 +151,8 @@ def _schedule(
 ) -> Schedule:
     subsets = subset_sizes(config, experiment.texts)
     groups = tuple(cell_groups(config, RunFolder(config.out), experiment, subsets))
-    return Schedule(config, Clock(config.minutes), groups, paces)
+    last_s = final_s(config, experiment, paces)
+    return Schedule(config, Clock(config.minutes), groups, paces, final_s=last_s)
 
 
 def _one_at_a_time(
