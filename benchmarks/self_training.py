@@ -43,19 +43,19 @@ class Watched(SelfArm):
     truth: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     said: list[str] = field(default_factory=list, compare=False)
 
-    def views(self, labelled: Dataset, rate: float, seed: int) -> Iterator[View]:
-        for view in super().views(labelled, rate, seed):
+    def views(self, cell: Splits, rate: float, seed: int) -> Iterator[View]:
+        for view in super().views(cell, rate, seed):
             self.said.append(f"view {self._accuracy(view.texts):.1%}")
             yield view
 
-    def _taught(
-        self, labelled: Dataset, shares: NDArray[np.float64], part: float, seed: int, number: int
+    def taught(
+        self, labelled: Dataset, shares: NDArray[np.float64], part: float, seed: int
     ) -> Dataset:
         known = shares[-len(self.truth) :]
         sure = known.max(axis=1) >= np.quantile(known.max(axis=1), 1 - part)
         right = (known.argmax(axis=1) == self.truth)[sure].mean()
         self.said.append(f"agreed {self._accuracy(shares):.1%}, the surest {part:.0%} {right:.1%}")
-        return super()._taught(labelled, shares, part, seed, number)
+        return super().taught(labelled, shares, part, seed)
 
     def _accuracy(self, shares: NDArray[np.float64]) -> float:
         return float((shares[-len(self.truth) :].argmax(axis=1) == self.truth).mean())
@@ -115,7 +115,9 @@ def main() -> None:
     """Print the accuracy of every variant for each number of labels and each seed."""
     given = read_arguments()
     labels, seeds = (list(map(int, text.split(","))) for text in (given.labels, given.seeds))
-    arm, splits = planned_arm(given, Path("self-training"))
+    folder = Path("self-training")
+    folder.mkdir(exist_ok=True)  # it keeps the analysis of the text
+    arm, splits = planned_arm(given, folder)
     truth = np.asarray(splits.valid.targets)
     for num in labels:
         for name in given.variants.split(","):

@@ -240,7 +240,8 @@ def _transformer_arms(
 ) -> list[PlannedArm]:
     """Return the Transformer arms, grouped by kind."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    is_compiled = runtime.device.type == "cuda" and repays_compiling(config)
+    may_compile = runtime.device.type == "cuda" and config.compile is not False
+    is_compiled = may_compile and repays_compiling(config)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
     shared = SharedModule()
     kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold", "self")
@@ -270,7 +271,7 @@ def _transformer_arms(
                 tuning=config,
                 runtime=runtime,
                 cold=None if kind == "cold" else cold,
-                is_compiled=is_compiled,
+                is_compiled=is_compiled or (kind == "self" and may_compile),
                 shared=shared,
             )
             arms[kind].append(PlannedArm(arm, parts, sum(scored.is_truncated), model.max_length))

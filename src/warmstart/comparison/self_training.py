@@ -100,23 +100,25 @@ class SelfArm(TransformerArm):
     def self_labelled(self, labelled: Dataset, rate: float, seed: int) -> Dataset:
         """Return labelled texts with the texts that the last model learns besides them."""
         priors = class_priors(labelled.targets, len(self.labels["classes"]))
-        views = [view.calibrate(labelled.targets) for view in self.views(labelled, rate, seed)]
-        train = labelled
+        watched = labelled.subset(range(min(WATCHED, len(labelled))))
+        cell = train = Splits(labelled, watched, None, temperature=1.0)
+        views = [view.calibrate(labelled.targets) for view in self.views(cell, rate, seed)]
         for number, part in enumerate(self.rules.parts):
             if number:
                 voters = (
                     derive_seed(seed, "student", number, n) for n in range(self.rules.students)
                 )
                 views = [average_views([self._opinion(train, rate, each)[0] for each in voters])]
-            train = self._taught(labelled, agree(views, priors), part, seed, number)
-        return train
+            taught = self.taught(labelled, agree(views, priors), part, derive_seed(seed, number))
+            train = replace(cell, train=taught)
+        return train.train
 
-    def views(self, labelled: Dataset, rate: float, seed: int) -> Iterator[View]:
+    def views(self, cell: Splits, rate: float, seed: int) -> Iterator[View]:
         """Yield what models of different kinds that know the labels say of the texts."""
-        folds = label_folds(labelled.targets, self.rules.voters)
-        yield from (self._baseline_view(each, labelled, folds) for each in self.baselines)
-        yield self._frozen_view(labelled, folds, seed)
-        yield self._voted_view(labelled, folds, rate, seed)
+        folds = label_folds(cell.train.targets, self.rules.voters)
+        yield from (self._baseline_view(each, cell.train, folds) for each in self.baselines)
+        yield self._frozen_view(cell, folds, seed)
+        yield self._voted_view(cell, folds, rate, seed)
 
     def _baseline_view(self, baseline: Baseline, labelled: Dataset, folds: Folds) -> View:
         fitted = baseline.fit(labelled, baseline.settings(1)[0])
@@ -126,7 +128,7 @@ class SelfArm(TransformerArm):
 
         return View(fitted.outputs(self.pool), self._held_out(labelled, folds, outside))
 
-    def _frozen_view(self, labelled: Dataset, folds: Folds, seed: int) -> View:
+    def _frozen_view(self, cell: Splits, folds: Folds, seed: int) -> View:
         """Return what a regression on the vectors of the pretrained backbone says."""
         built, _ = build_model(
             self.task, Start(self.model, self.source.weights), self.labels, self.tuning, seed
@@ -134,24 +136,24 @@ class SelfArm(TransformerArm):
         model, pooling = cast(Classifier, self.shared.begin(self, built)), self.tuning.pooling
 
         def outside(inside: Dataset, other: Dataset) -> Floats:
-            fit = self._fit(_unscored(inside), seed, 0.0)
+            fit = self._fit(replace(cell, train=inside), seed, 0.0)
             head = self.task.solve_head(model, fit, [pooling], self.vectors)
             return head.outputs(self.vectors.of(model, other, fit.batches, pooling))
 
-        return View(outside(labelled, self.pool), self._held_out(labelled, folds, outside))
+        return View(outside(cell.train, self.pool), self._held_out(cell.train, folds, outside))
 
-    def _voted_view(self, labelled: Dataset, folds: Folds, rate: float, seed: int) -> View:
+    def _voted_view(self, cell: Splits, folds: Folds, rate: float, seed: int) -> View:
         """Return what fine-tunings say together, each of which leaves out some of the labels."""
-        num_classes = len(self.labels["classes"])
-        opinions, held_out = list[Floats](), np.zeros((len(labelled), num_classes))
+        labelled, opinions = cell.train, list[Floats]()
+        held_out = np.zeros((len(labelled), len(self.labels["classes"])))
         for voter in range(self.rules.voters):
             of_voter = derive_seed(seed, "voter", voter)
             is_out = np.zeros(len(labelled), bool) if folds is None else folds == voter
-            inside = labelled.subset(np.flatnonzero(~is_out).tolist())
-            outside = labelled.subset(np.flatnonzero(is_out).tolist())
-            of_pool, of_outside = self._opinion(inside, rate, of_voter, outside)
-            opinions.append(of_pool)
-            held_out[is_out] = of_outside
+            inside, outside = (np.flatnonzero(rows).tolist() for rows in (~is_out, is_out))
+            train = replace(cell, train=labelled.subset(inside))
+            opinion = self._opinion(train, rate, of_voter, labelled.subset(outside))
+            opinions.append(opinion[0])
+            held_out[outside] = opinion[1]
         return View(average_views(opinions), None if folds is None else held_out)
 
     def _held_out(self, labelled: Dataset, folds: Folds, outside: Predict) -> Floats | None:
@@ -167,12 +169,12 @@ class SelfArm(TransformerArm):
         return held_out
 
     def _opinion(
-        self, train: Dataset, rate: float, seed: int, other: Dataset | None = None
+        self, train: Splits, rate: float, seed: int, other: Dataset | None = None
     ) -> tuple[Floats, Floats]:
         """Return what a fine-tuning says of the texts, and of some labelled ones."""
 
         def opine(value: float) -> tuple[Floats, Floats]:
-            _, trainer, _ = self._train(_unscored(train), seed, value)
+            _, trainer, _ = self._train(train, seed, value)
             of_pool = self._predict(trainer.best_weights, self.pool)
             if not other:
                 return of_pool, of_pool[:0]
@@ -182,15 +184,12 @@ class SelfArm(TransformerArm):
 
         return train_stably(opine, rate, self.name)[0]
 
-    def _taught(
-        self, labelled: Dataset, shares: Floats, part: float, seed: int, number: int
-    ) -> Dataset:
+    def taught(self, labelled: Dataset, shares: Floats, part: float, seed: int) -> Dataset:
         """Return labelled texts, and the surest part of the others by shares of classes.
 
         A labelled text is read as often as it would be read without the others.
         """
         rows = surest_rows(shares, part)
-        seed = derive_seed(seed, "taught", number)
         taught = teach(self.pool.subset(rows), shares[rows], self.labels["classes"])
         usual = finetuning_epochs(len(labelled), self.tuning)
         repeats = round(usual / finetuning_epochs(len(labelled) + len(rows), self.tuning))
@@ -199,11 +198,6 @@ class SelfArm(TransformerArm):
             taught = perturb(taught, self.source.tokenizer, seed)
         parts = [*max(1, repeats) * [certain], taught]
         return join_datasets([_columns(part) for part in parts])
-
-
-def _unscored(train: Dataset) -> Splits:
-    """Return splits for a training that is not scored; some of its texts show its course."""
-    return Splits(train, train.subset(range(min(WATCHED, len(train)))), None, temperature=1.0)
 
 
 def _columns(data: Dataset) -> Dataset:
