@@ -43,7 +43,6 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
-    is_tuned: bool = True  # False: it chooses its setting inside the training labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def job_s(self, group: CellGroup, step: Step) -> float:
@@ -53,12 +52,9 @@ class ArmPace:
         training_s = self.training_s(num_train, config)
         if group.labels == len(pool) and not self.is_random:
             return training_s + self.scoring_s if step == config.seeds[0] else 0.0
-        num_tried = 0
-        if config.trials > 1:
-            num_tried = config.trials if self.is_tuned else 1
         if step == "tuning":
-            return num_tried * training_s
-        has_one = config.test or config.folds or num_tried < 2
+            return group.num_tried * training_s
+        has_one = config.test or config.folds or group.num_tried < 2
         return (1 if has_one else TRAININGS) * training_s + self.scoring_s
 
     def training_s(self, num_train: int, config: CompareConfig) -> float:
@@ -278,7 +274,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
         return ArmPace(
             counting_s=reading_s / len(rows),
             text_s=second.elapsed_s / len(rows),
-            is_tuned=False,
         )
     if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
@@ -291,7 +286,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             text_s=(model.elapsed_s - counting_s) / len(rows),
             reading_s=reading_s * num_valid,
             scoring_s=reading_s * num_test,
-            is_tuned=len(arm.settings(2)) > 1,
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)
