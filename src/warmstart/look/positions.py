@@ -240,8 +240,8 @@ def cut_windows(documents: Sequence[Sequence[int]], length: int) -> tuple[list[l
     if not windows:
         raise WarmstartError("--test holds no text of two or more tokens")
     return windows, (
-        f"The text has only {quantity(len(full), 'window')} of {length:,} tokens, so shorter ones are"
-        " used too: late positions are averaged over other texts than early ones."
+        f"The text has only {quantity(len(full), 'window')} of {length:,} tokens, so shorter ones"
+        " are used too: late positions are averaged over other texts than early ones."
     )
 
 
