@@ -39,6 +39,7 @@ class PackedBatch(Batch):
     targets: Tensor  # (B, T) the next token, IGNORE where a document ends
     documents: Tensor  # (B, T) number of each token's document within its row
     positions: Tensor  # (B, T) restarting at each document
+    bounds: Tensor | None = None  # (N + 1,) where documents begin, in rows laid side by side
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class MaskedBatch(Batch):
     documents: Tensor | None  # (B, T) number of each token's document within its row
     positions: Tensor | None  # (B, T) restarting at each document
     segments: Tensor | None  # (B, T) 1 in the second segment, else 0
+    bounds: Tensor | None = None  # (N + 1,) where documents begin, in rows laid side by side
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Rows:
     positions: Ints | None = None  # (B, T)
     segments: Ints | None = None  # (B, T)
     classes: Ints | None = None  # (B,) 0: a positive next-sentence pair, 1: a negative one
+    bounds: Tensor | None = None  # (N + 1,) where documents begin, in rows laid side by side
 
 
 def move(batch: AnyBatch, device: torch.device) -> AnyBatch:
@@ -100,11 +103,15 @@ def pin(batch: AnyBatch) -> AnyBatch:
 
 
 def split(batch: AnyBatch, num_parts: int) -> list[AnyBatch]:
-    """Return the batch in at most `num_parts` parts of about equally many rows."""
+    """Return the batch in at most `num_parts` parts of about equally many rows.
+
+    Bounds, which belong to the whole batch, are left out: masks replace them.
+    """
     tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    whole: dict[str, Any] = {"bounds": None} if tensors.pop("bounds", None) is not None else {}
     parts = {name: t.chunk(num_parts) for name, t in tensors.items() if t is not None}
     return [
-        replace(batch, **dict(zip(parts, rows, strict=True)))
+        replace(batch, **dict(zip(parts, rows, strict=True)), **whole)
         for rows in zip(*parts.values(), strict=True)
     ]
 

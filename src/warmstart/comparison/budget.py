@@ -46,7 +46,6 @@ class ArmPace:
     scoring_s: float = 0.0  # to label the test texts at the end
     num_voters: int = 1  # models that are trained on the labels for one that is scored
     taught_s: float = 0.0  # of what else is trained and read for it, whatever the labels
-    is_tuned: bool = True  # False: it chooses its setting inside the training labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def job_s(self, group: CellGroup, step: Step) -> float:
@@ -56,12 +55,9 @@ class ArmPace:
         training_s = self.training_s(num_train, config)
         if group.labels == len(pool) and not self.is_random:
             return training_s + self.scoring_s if step == config.seeds[0] else 0.0
-        num_tried = 0
-        if config.trials > 1:
-            num_tried = config.trials if self.is_tuned else 1
         if step == "tuning":
-            return num_tried * training_s
-        has_one = config.test or config.folds or num_tried < 2
+            return group.num_tried * training_s
+        has_one = config.test or config.folds or group.num_tried < 2
         return (1 if has_one else TRAININGS) * training_s + self.scoring_s
 
     def training_s(self, num_train: int, config: CompareConfig) -> float:
@@ -282,7 +278,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
         return ArmPace(
             counting_s=reading_s / len(rows),
             text_s=second.elapsed_s / len(rows),
-            is_tuned=False,
         )
     if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
@@ -295,7 +290,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             text_s=(model.elapsed_s - counting_s) / len(rows),
             reading_s=reading_s * num_valid,
             scoring_s=reading_s * num_test,
-            is_tuned=len(arm.settings(2)) > 1,
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)
@@ -313,4 +307,4 @@ def with_teaching(pace: ArmPace, arm: ExperimentArm, text_s: float) -> ArmPace:
     if not isinstance(arm, SelfArm):
         return pace
     taught_s = arm.num_taught_steps * pace.step_s + arm.num_texts_read * text_s
-    return replace(pace, num_voters=arm.rules.voters, taught_s=taught_s, is_tuned=False)
+    return replace(pace, num_voters=arm.rules.voters, taught_s=taught_s)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import quantity
+from warmstart.formats import quantity, shell_line
 from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
@@ -189,14 +189,6 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
     """Return the command that trains the advised arm on the same files; None: no command can."""
     if arm.source is None:
         return None
-    command = ["finetune", "--from", quote(arm.source), *["--frozen"] * (arm.kind == "frozen")]
-    shared = {setting.name for setting in LabelledFiles.declared()}
-    for setting in (setting for setting in config.declared() if setting.name in shared):
-        value = getattr(config, setting.name)
-        if value == setting.default:
-            continue
-        values = value if setting.is_list and not setting.comma_separated else [value]
-        for item in values:
-            text = ",".join(item) if setting.comma_separated else item
-            command += [setting.flag] if item is True else [setting.flag, quote(text)]
-    return f"{' '.join(command)} -o runs/classifier"
+    frozen = ["--frozen"] * (arm.kind == "frozen")
+    words = ["--from", str(arm.source), *frozen, *config.flags(LabelledFiles)]
+    return f"finetune {shell_line(words)} -o runs/classifier"

@@ -25,7 +25,7 @@ from warmstart.data.splits import (
     HALVING_SEED,
     Fold,
     LabelPool,
-    nested_rows,
+    proportional_rows,
     selections,
     set_aside,
     split_folds,
@@ -410,7 +410,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     if config.test and not config.valid:
         _, num = pool.divide(_subset_sizes(config, pool, train, task)[-1])
         # The other texts select nothing, and predicting them can take longer than the training.
-        valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
+        valid = valid.subset(sorted(proportional_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
     if config.test:
         test = local_name(config.test, config.allow_private_urls)
