@@ -32,7 +32,7 @@ def main() -> None:
     alphabet = sorted(set(text))
     ids = torch.tensor([alphabet.index(character) for character in text])
     model = train(ids, len(alphabet))
-    written = transformer.generate(model, ids[None, :8], 200, temperature=0.5)[0]
+    written = transformer.generate(model, ids[None, :8], 208, temperature=0.5)[0]
     print("".join(alphabet[i] for i in written))
 
 

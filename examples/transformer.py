@@ -189,12 +189,12 @@ class Translator(nn.Module):
 
 
 @torch.inference_mode()
-def generate(predict, ids: Tensor, num: int, temperature: float = 0.0) -> Tensor:
-    """Append `num` tokens to each row (B, T), the likeliest ones or samples, one by one."""
-    for _ in range(num):
+def generate(predict, ids: Tensor, limit: int, temperature: float = 0.0, end: int = -1) -> Tensor:
+    """Append the likeliest tokens, or samples, to rows (B, T), until `end` or `limit` tokens."""
+    while ids.shape[1] < limit and not (ids[:, -1] == end).all():
         logits = predict(ids)[:, -1]  # (B, V); the last position predicts the next token
         following = logits.argmax(-1, keepdim=True)  # (B, 1)
         if temperature:
             following = (logits / temperature).softmax(-1).multinomial(1)  # (B, 1)
-        ids = torch.cat([ids, following], 1)  # (B, T + 1)
+        ids = torch.cat([ids, following.where(ids[:, -1:] != end, end)], 1)  # (B, T + 1)
     return ids

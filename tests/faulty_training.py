@@ -73,6 +73,33 @@ def spoil_gradient(trainer: Trainer) -> None:
     handle = parameter.register_hook(spoil)
 
 
+def spoil_recorded_loss(trainer: Trainer) -> None:
+    """Make the loss of the next recorded step NaN."""
+    _disturb_recorded(trainer, lambda loss: loss * float("nan"))
+
+
+def spoil_recorded_gradient(trainer: Trainer) -> None:
+    """Make one number of the gradients of the next recorded step infinite."""
+
+    def spoil(loss: Tensor) -> Tensor:
+        grads = [p.grad for p in trainer.model.parameters() if p.grad is not None]
+        grads[-1].view(-1)[0] = float("inf")
+        return loss
+
+    _disturb_recorded(trainer, spoil)
+
+
+def _disturb_recorded(trainer: Trainer, change: Callable[[Tensor], Tensor]) -> None:
+    recorded: Any = trainer.recorded
+    compute = recorded.add_gradients
+
+    def compute_wrongly(*given: Any) -> Tensor:
+        recorded.add_gradients = compute
+        return change(compute(*given))
+
+    recorded.add_gradients = compute_wrongly
+
+
 def spoil_moment(trainer: Trainer) -> None:
     """Make one number of a moment NaN, from which a weight becomes NaN."""
     _moments(trainer)[0].view(-1)[0] = float("nan")

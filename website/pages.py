@@ -74,9 +74,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     folder = posixpath.dirname(page.file.src_uri)
 
     def shown(match: re.Match[str]) -> str:
-        path = posixpath.normpath(posixpath.join("docs", folder, match[2]))
+        target, _, line = match[2].partition("#L")  # as in transformer.py#L7
+        path = posixpath.normpath(posixpath.join("docs", folder, target))
         if path in EXAMPLES:
-            return f"[{match[1]}]({posixpath.relpath(EXAMPLES[path], folder or '.')})"
+            page = posixpath.relpath(EXAMPLES[path], folder or ".")
+            html = page.replace(".md", f".html#line-0-{line}")  # mkdocs does not know the lines
+            return f'<a href="{html}">{match[1]}</a>' if line else f"[{match[1]}]({page})"
         is_outside = match[2].startswith("../") and not path.startswith("docs/")
         name = match[1] if path in match[1] else f"{match[1]} (`{path}`)"
         return name if is_outside else match[0]

@@ -15,12 +15,20 @@ _CONTROLS = re.compile(
 )
 # Marks of Markdown inside a line; a colon and an @ turn addresses into links.
 _MARKS = re.compile(r"[\\`*_\[\]|~#]|:(?=//)|@")
+MOST_CHOICES = 5  # in one sentence
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines has them
 
 
 def shell_line(words: Sequence[str]) -> str:
     """Write a command so that the shell of this system reads these words."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def list_choices(names: Sequence[str]) -> str:
+    """Write the first names as a choice: 'a', 'b' or 'c'."""
+    shown = [repr(shorten(name)) for name in names[:MOST_CHOICES]]
+    shown += ["another column"] * (len(names) > MOST_CHOICES)
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def percent(share: float) -> str:

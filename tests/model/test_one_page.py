@@ -109,8 +109,8 @@ def test_greedy_generation_is_the_same(
         return ours.head(ours.decode(ids, EncoderOutput(encoded.hidden, IS_TOKEN)), ours.embedding)
 
     start = TARGET[:, :1]
-    written = page.generate(lambda ids: theirs(IDS, IS_TOKEN, ids), start, 8)
-    assert_close(written, page.generate(ours_predicts, start, 8))
+    written = page.generate(lambda ids: theirs(IDS, IS_TOKEN, ids), start, 9)
+    assert_close(written, page.generate(ours_predicts, start, 9))
     assert written.shape == (2, 9)
 
 
@@ -118,10 +118,21 @@ def test_sampling_follows_the_temperature(page: ModuleType) -> None:
     logits = torch.tensor([0.0, 1.0]).expand(2000, 1, 2)
     start = torch.zeros(2000, 1, dtype=torch.long)
     for temperature in (0.5, 1.0, 2.0):
-        share = page.generate(lambda ids: logits, start, 1, temperature)[:, 1].double().mean()
+        share = page.generate(lambda ids: logits, start, 2, temperature)[:, 1].double().mean()
         assert_close(
             share.item(), torch.tensor(1 / temperature).sigmoid().item(), rtol=0, atol=0.05
         )
+
+
+def test_rows_end_where_they_write_the_end(page: ModuleType) -> None:
+    following = torch.tensor([4, 0, 1, 2, 3])  # token 0 ends; after it comes 4
+
+    def predict(ids: Tensor) -> Tensor:
+        return nn.functional.one_hot(following[ids], 5).float()
+
+    written = page.generate(predict, torch.tensor([[1], [3]]), 9, end=0)
+    assert written.tolist() == [[1, 0, 0, 0], [3, 2, 1, 0]]
+    assert page.generate(predict, torch.tensor([[1], [3]]), 3, end=0).shape == (2, 3)
 
 
 def test_the_page_is_one_page_and_imports_nothing_of_ours() -> None:

@@ -217,8 +217,8 @@ def test_links_and_paths_lead_somewhere(page: Path) -> None:
             continue
         target = page.parent / path if path else page
         assert target.exists(), link
-        titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if part else []
-        assert not part or part in map(anchor, titles), link
+        if part and target.suffix == ".md":  # test_site.py follows links to lines of programs
+            assert part in map(anchor, re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE))
     for path in re.findall(r"(?:src|configs|docs)/[\w./-]+\w", text):
         assert (ROOT / path).exists(), path
 

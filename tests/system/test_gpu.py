@@ -6,12 +6,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 import warmstart
+from faulty_training import (
+    Fault,
+    put_faults,
+    spoil_moment,
+    spoil_recorded_gradient,
+    spoil_recorded_loss,
+)
 from one_sample import sample
 from warmstart.batching.batches import EncodedPairs, TokenLists, move, pad_pairs
 from warmstart.batching.packing import PackedStream, RunningText
@@ -32,6 +40,7 @@ from warmstart.settings.model import PRESETS
 from warmstart.settings.using import Beam
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.translate import TranslateObjective
+from warmstart.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -236,3 +245,39 @@ def test_a_comparison_of_compiled_models_scores_like_one_by_one(tmp_path: Path) 
         cells = compared.comparison.cells
         curves.append([epoch.valid_loss for cell in cells for epoch in cell.epochs])
     assert curves[0] == pytest.approx(curves[1], rel=0.02)
+
+
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+def test_faults_in_compiled_and_recorded_steps_are_healed(
+    tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "".join(f"le livre numéro {n} est {'bon' if n % 3 else 'long'}\n" * 3 for n in range(800))
+    )
+    losses = []
+    for faults in ({}, {12: spoil_recorded_loss, 25: spoil_recorded_gradient, 33: spoil_moment}):
+
+        def build_faulty(*given: Any, faults: dict[int, Fault] = faults) -> Trainer:
+            return put_faults(Trainer(*given), faults)
+
+        monkeypatch.setattr("warmstart.recipes.pretrain.Trainer", build_faulty)
+        out = tmp_path / f"{len(faults)}-faults"
+        warmstart.pretrain(
+            files=(str(text),),
+            out=str(out),
+            objective=objective,
+            preset="tiny",
+            vocab_size=300,
+            batch_tokens=512,
+            steps=40,
+            log_every=10,
+            eval_every=20,
+            save_every=10,
+            device="cuda",
+            compile=True,
+        )
+        assert len(json.loads((out / "scores.json").read_text())["faults"]) == len(faults)
+        lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+        losses.append([line["train_loss"] for line in lines if "train_loss" in line])
+    assert losses[0] == pytest.approx(losses[1], rel=2e-2)

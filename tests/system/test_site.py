@@ -3,7 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -61,6 +61,22 @@ def test_links_of_root_pages_are_those_of_the_site(pages: dict[str, str]) -> Non
 
 def test_examples_are_pages_of_the_site(pages: dict[str, str]) -> None:
     assert "class LanguageModel" in pages["labs/transformer.md"]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/labs").glob("*.md")), ids=lambda p: p.stem)
+def test_a_link_to_a_line_leads_to_what_it_names(page: Path) -> None:
+    links = re.findall(r"\[`(\w+)`\]\((\S+\.py)#L(\d+)\)", page.read_text("utf-8"))
+    assert links or page.stem in ("README", "quiz", "cost")
+    for name, path, line in links:
+        text = (page.parent / path).read_text("utf-8").splitlines()[int(line) - 1]
+        assert re.match(rf"(def|class) {name}\b", text), f"{name} is not in line {line}"
+
+
+def test_a_link_to_a_line_stays_one_on_the_site(hook: ModuleType) -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="labs/attention.md"))
+    links = "[`Block`](../../examples/transformer.py#L112) [all](../../examples/transformer.py)"
+    shown = hook.on_page_markdown(links, page, None, None)
+    assert shown == '<a href="transformer.html#line-0-112">`Block`</a> [all](transformer.md)'
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.testing import assert_close
 
 from faulty_training import (
     Fault,
@@ -19,6 +18,8 @@ from faulty_training import (
     spoil_gradient,
     spoil_loss,
     spoil_moment,
+    spoil_recorded_gradient,
+    spoil_recorded_loss,
     spoil_weight,
 )
 from same_runs import assert_same_run
@@ -27,7 +28,6 @@ from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, read_we
 from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
-from warmstart.tasks.causal import CausalObjective
 from warmstart.training.length import measure
 from warmstart.training.step import Evaluation, RecordedObjective
 from warmstart.training.trainer import MAX_REPEATS, Trainer
@@ -151,27 +151,13 @@ def test_the_second_repeat_of_a_step_uses_no_recording(
     assert_same_run(trainer, undisturbed)
 
 
-class OnceFaultyRecording(RecordedObjective):
-    """A recording that is wrong once, when it is told to."""
-
-    is_right = True
-
-    def add_gradients(self, *given: Any) -> Tensor:
-        loss = super().add_gradients(*given)
-        grad = self.gradients.parameters[0].grad
-        if not self.is_right and grad is not None:
-            grad.fill_(float("nan"))
-        self.is_right = True
-        return loss
-
-
 @pytest.mark.parametrize(
     ("device", "tolerance"),
     [
         ("cpu", 0.0),
         pytest.param(
             "cuda",
-            1e-4,
+            1e-3,
             marks=[
                 pytest.mark.gpu,
                 pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
@@ -179,19 +165,26 @@ class OnceFaultyRecording(RecordedObjective):
         ),
     ],
 )
+@pytest.mark.parametrize(
+    "fault",
+    [spoil_recorded_loss, spoil_recorded_gradient, spoil_moment, overflow_moment, spoil_weight],
+)
 def test_recorded_steps_are_healed(
-    build_recorded: BuildOnDevice, device: str, tolerance: float
+    build_recorded: BuildOnDevice, tmp_path: Path, fault: Fault, device: str, tolerance: float
 ) -> None:
     weights = []
     for at in (None, 9):
-        runtime = Runtime(torch.device(device))
-        trainer = build_recorded(None, runtime)
-        trainer.recorded = OnceFaultyRecording(trainer.model, CausalObjective(), runtime)
-        spoil = {} if at is None else {at: lambda t: setattr(t.recorded, "is_right", False)}
-        state = put_faults(trainer, spoil).train("run")
-        assert state.faults == ([] if at is None else [at + 1])
+        run = RunFolder(tmp_path / f"{at}")
+        run.path.mkdir()
+        trainer = build_recorded(run, Runtime(torch.device(device)))
+        state = put_faults(trainer, {} if at is None else {at: fault}).train("run")
+        assert len(state.faults) == (at is not None)
+        assert all(9 < step <= 16 for step in state.faults)
+        assert trainer.recorded
+        assert (trainer.recorded.num_replayed > 12) == (device == "cuda")
         weights.append(trainer.model.state_dict())
-    assert_close(*weights, rtol=0.0, atol=tolerance)
+    for name, expected in weights[0].items():
+        assert (weights[1][name] - expected).norm() <= tolerance * expected.norm()
 
 
 @pytest.mark.parametrize("fault", [*IN_A_STEP, *IN_THE_STATE])

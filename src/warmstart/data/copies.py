@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
+from warmstart.data.detection import UnclearLabel
 from warmstart.data.drift import Drift
 from warmstart.data.fingerprints import (
     LEAST_WINDOWS,
@@ -43,6 +44,8 @@ class FileReport:
     labels: dict[str, int] | None  # rows of each; None: there are none, or they are numbers
     numbers: NumberSummary | None = None  # of labels that are numbers
     contradictions: tuple["Contradiction", ...] = ()  # equal texts with different labels
+    labels_file: str | None = None  # that has the labels, if they are in a file of their own
+    unclear_label: UnclearLabel | None = None  # of a table whose texts are read without labels
 
     @property
     def num_labelled(self) -> int:
