@@ -88,15 +88,29 @@ WORKS = (
 )
 
 
-def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
-    """Return a function that takes one step: compiled and recorded, or plainly."""
+def our_step(
+    work: Work,
+    runtime: Runtime,
+    is_fast: bool = True,
+    has_bounds: bool = True,
+    residual: torch.dtype | None = None,
+) -> Step:
+    """Return a function that takes one step: compiled and recorded, or plainly.
+
+    Without bounds, masks keep documents apart. `residual` is the type of what norms return.
+    """
     job, task = work.job, task_named(work.job.task)
     model = task.planned_model(job).to(runtime.device).train()
+    for norm in model.modules() if residual else ():
+        if isinstance(norm, nn.LayerNorm):
+            norm.register_forward_hook(lambda _, __, x: x.to(residual))
     objective = task.planned_objective(job, runtime.device)
     optimizers = build_optimizers(model, OptimizerSettings(job.optimizer, RATE, 0.1))
     generator = torch.Generator().manual_seed(0)
     group = [task.random_batch(job, work.rows, generator)]
     counts = objective.count(group)
+    if not has_bounds and hasattr(group[0], "bounds"):
+        group = [replace(batch, bounds=None) for batch in group]
     group = [move(batch, runtime.device) for batch in group]
     if is_fast and job.is_compiled:
         compile_backbone(model.get_submodule("backbone"))
@@ -117,6 +131,16 @@ def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
 def plain_step(work: Work, runtime: Runtime) -> Step:
     """Return our step with `--no-compile`."""
     return our_step(work, runtime, is_fast=False)
+
+
+def step_with_masks(work: Work, runtime: Runtime) -> Step:
+    """Return our step with masks of (B, 1, T, T) instead of attention document by document."""
+    return our_step(work, runtime, has_bounds=False)
+
+
+def step_with_half_residual(work: Work, runtime: Runtime) -> Step:
+    """Return our step with layer norms that return bf16: an experiment, which changes losses."""
+    return our_step(work, runtime, residual=torch.bfloat16)
 
 
 def their_step(work: Work, runtime: Runtime) -> Step:
@@ -243,6 +267,8 @@ PEERS: dict[str, Any] = {
 }
 CONTENDERS: dict[str, Callable[[Work, Runtime], Step]] = {
     "warmstart, compiled": our_step,
+    "warmstart, with masks": step_with_masks,
+    "warmstart, bf16 residual": step_with_half_residual,
     "warmstart, not compiled": plain_step,
     "peer, compiled": their_step,
 }

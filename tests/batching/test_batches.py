@@ -28,7 +28,7 @@ from warmstart.kernels.loss import IGNORE
 
 
 def test_move_keeps_type_and_values() -> None:
-    batch = pack(torch.tensor([[1, 5, 2]]), 1, 2)
+    batch = pack(torch.tensor([[1, 5, 2]]), 1, 2, num_documents=1)
     moved = move(batch, torch.device("cpu"))
     assert type(moved) is type(batch)
     for name, tensor in vars(batch).items():

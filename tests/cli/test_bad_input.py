@@ -42,6 +42,11 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         WARM.replace("{train}", "{bad}/head.csv"),
         ["head.csv: no rows with text and label;", "only a header"],
     ),
+    "a second text": ("predict {base} --text one --text two", ["--text was given 2 times"]),
+    "columns in two options": (
+        "data {train} --columns text=a --columns label=b",
+        ["--columns was given 2 times"],
+    ),
     "a model that is not in a folder": ("import gone/model -o {out}", ["hf:OWNER/NAME"]),
     "missing job": ("verify-resume gone.toml", ["warmstart: gone.toml does not exist"]),
     "blank lines only": (PRE.replace("{texts}", "{bad}/blank.txt"), ["blank.txt"]),

@@ -115,6 +115,12 @@ def test_defaults_and_what_is_required_are_shown(monkeypatch: pytest.MonkeyPatch
     assert "[yes]" in succeed("plan pretrain --help").out
 
 
+def test_a_setting_that_is_repeated_is_said_to_replace_the_first() -> None:
+    ran = run("params tiny --width 16 --width 32 --heads 2")
+    assert ran.code == 0, ran.err
+    assert "--width was given 2 times: the last value counts" in ran.err
+
+
 def test_no_arguments_give_help() -> None:
     ran = run("")
     assert "Usage" in ran.out + ran.err

@@ -281,6 +281,13 @@ def test_only_paid_labels_select_and_none_selects_its_own_prediction(
         assert not any(set(fold.selecting) & set(fold.predicted) for fold in folds)
 
 
+def test_a_few_texts_that_select_have_the_frequent_classes() -> None:
+    """One text of each class would show a rule for answers that most texts never need."""
+    classes = [*range(20), *[20] * 180]
+    (fold,) = selections(classes, True, num_selecting=10)
+    assert [classes[row] for row in fold.selecting] == [20] * 10
+
+
 def test_seeds_draw_different_subsets() -> None:
     assert nested_rows([0, 1] * 20, 0)[:10] != nested_rows([0, 1] * 20, 1)[:10]
 

@@ -117,6 +117,23 @@ def test_more_labelled_files_and_a_column_of_labels_count(
     assert banned.isdisjoint(row["text"] for row in written)
 
 
+@pytest.mark.parametrize("name", ["label", "mood"])
+def test_rows_without_a_label_in_a_labelled_file_may_be_suggested(
+    warm: Path, comments: Path, here: Path, name: str
+) -> None:
+    texts = [row["text"] for row in rows_of(comments)][:40]
+    labels = ["good", "bad", ""] * 14
+    rows = [list(pair) for pair in zip(texts, labels, strict=False)]
+    write_csv(here / "done.csv", ["text", name], rows)
+    write_csv(here / "pool.csv", ["text"], [[text] for text in texts])
+    ran = succeed(f"suggest {warm} pool.csv --labelled done.csv --num 99 -o out.csv")
+    done = {text for text, label in rows if label}
+    suggested = {row["text"] for row in rows_of(here / "out.csv")}
+    assert suggested
+    assert suggested <= set(texts) - done
+    assert "done.csv: 8 rows without label may be suggested" in ran.err
+
+
 def test_near_copies_are_suggested_once(warm: Path, here: Path) -> None:
     long = "A very long story about a harbour town where nothing much happens until the storm. "
     texts = [long * 3, long * 3 + "The end.", long.upper() * 3, "short one", "another"]
@@ -140,6 +157,8 @@ def test_a_comparison_gives_its_advised_model(world: World, comments: Path, here
     succeed(f"compare {files} --labels 40 --seeds 0 --trials 1 -o race --threads 1")
     ran = succeed(f"suggest race {comments} --num 4 -o out.csv")
     assert "race advises" in ran.err
+    again = f"next: warmstart compare --unlabelled {comments} --train out.csv -o next"
+    assert again in ran.out  # fine-tuning would train a Transformer from random weights
     assert {row["predicted"] for row in rows_of(here / "out.csv")} <= {"negative", "positive"}
 
 

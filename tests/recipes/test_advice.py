@@ -13,7 +13,10 @@ from warmstart.recipes.advice import (
     few_tokens_advice,
     guess_language,
     little_text_advice,
+    next_steps,
 )
+from warmstart.recipes.prepare_files import report_data
+from warmstart.settings.using import DataConfig
 
 SENTENCES = {
     "English": "The story of this book is good and it was written for the young.",
@@ -125,6 +128,70 @@ def test_the_data_report_ends_with_the_next_command(archive: Path, labels: Path)
     assert done.out.splitlines()[-1].startswith("next: warmstart compare --unlabelled")
 
 
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    rows = [
+        f"{900 + i};comment number {i} is short;{('web', 'mail')[i % 2]};"
+        f"{('happy', 'sad', 'angry')[i % 3]}\n"
+        for i in range(60)
+    ]
+    path = tmp_path / "survey.csv"
+    path.write_text("id;comment;channel;my, mood\n" + "".join(rows))
+    return path
+
+
+def steps_of(command: str, **places: object) -> list[str]:
+    steps = json.loads(succeed(f"{command} --json", **places).out)["steps"]
+    return [step["command"] for step in steps]
+
+
+def test_columns_that_may_be_the_label_are_named_with_the_flag(survey: Path, archive: Path) -> None:
+    done = succeed("start {archive} {survey}", archive=archive, survey=survey)
+    assert "60 texts without labels (or the label is 'channel' or 'my, mood')" in done.out
+    first, *others = steps_of("start {archive} {survey}", archive=archive, survey=survey)
+    assert others[-1].startswith("serve")
+    assert first == f"start {archive} {survey} --columns text=comment,label=channel"
+    assert succeed(first).out.count("60 labelled texts of 2 classes") == 1
+    said = succeed("data {survey}", survey=survey).out.splitlines()[-1]
+    assert said.startswith(f"next: warmstart start {survey} --columns")
+
+
+def test_commands_keep_how_the_columns_were_named(survey: Path, archive: Path) -> None:
+    flags = "--columns 'text=comment,\"label=my, mood\"' --delimiter ';'"
+    commands = steps_of(f"start {{archive}} {{survey}} {flags}", archive=archive, survey=survey)
+    reading = [command for command in commands if str(survey) in command]
+    assert [command.split()[0] for command in reading] == ["compare", "compare", "review"]
+    assert all(flags in command for command in reading)
+    assert "3 classes" in succeed(f"start {reading[0].split('--train ')[1].split(' -o ')[0]}").out
+    few = survey.with_name("few.csv")
+    few.write_text("".join(survey.read_text().splitlines(keepends=True)[:9]))
+    commands = steps_of(f"start {{archive}} {{few}} {flags}", archive=archive, few=few)
+    (suggest,) = (command for command in commands if command.startswith("suggest"))
+    assert flags in suggest
+
+
+def test_another_table_may_lack_the_label_that_is_named(survey: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("day,comment\n" + "".join(f"d{i},the comment {i}\n" for i in range(40)))
+    flags = "--columns text=comment,label=channel"
+    done = succeed(f"start {{other}} {{survey}} {flags}", other=other, survey=survey)
+    assert "40 texts without labels" in done.out
+    assert "60 labelled texts" in done.out
+    command = "start {other} {survey} --columns label=mod,text=comment"
+    refused = run(command, other=other, survey=survey)
+    assert refused.code == 2
+    assert "no column mod (there: " in refused.said
+
+
+def test_labels_in_a_file_of_their_own_stay_in_the_command(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("".join(f"a good text {i}\n" for i in range(40)))
+    (tmp_path / "labels.txt").write_text("good\nbad\n" * 20)
+    texts, labels = (str(tmp_path / name) for name in ("texts.txt", "labels.txt"))
+    config = DataConfig(files=(texts,), labels=(labels,))
+    commands = [step.command for step in next_steps(report_data(config), config)]
+    assert f"review --train {texts} --train-labels {labels} -o suspects.csv" in commands
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     done = run("start {file}", file=tmp_path / "absent.txt")
     assert done.code == 2
@@ -142,7 +209,7 @@ def test_enough_text_needs_no_advice() -> None:
 def test_a_short_pretraining_is_told_what_to_expect(world: World, tmp_path: Path) -> None:
     assert few_tokens_advice(700_000_000) is None
     done = succeed(f"pretrain {{texts}} -o {{out}} {TINY}", texts=world.texts, out=tmp_path / "run")
-    assert "tokens: with few labels, lsa of the same text was ahead" in done.err
+    assert "tokens: expect lsa of the same text" in done.err
 
 
 def test_tokens_are_not_called_words(archive: Path, base: Path) -> None:

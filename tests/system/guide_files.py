@@ -40,7 +40,7 @@ KINDS = {
         *("en-fr", "en-de", "translator", "objects", "warm-en-de"),
     ),
 }
-# Settings that make a command quick; of a setting given twice the last one counts.
+# Settings that make a command quick; of such a setting given twice the last one counts.
 QUICK = {
     "pretrain": LENGTH,
     "train-translator": f"{LENGTH} --eval-every 6 --samples 0",

@@ -157,6 +157,21 @@ def test_it_is_compared(files: str, sets: Sets, base: Path, here: Path) -> None:
     assert succeed(f"predict out {MACHINE}", b"one red cat two\n").out
 
 
+def test_with_one_trial_the_threshold_is_still_chosen(sets: Sets, base: Path, here: Path) -> None:
+    """After one epoch no class is probable: with a threshold of 0.5 no text got a label."""
+    options = f"--seeds 0,1 --trials 1 --epochs 1 --arms warm,tfidf {MACHINE}"
+    succeed(
+        f"compare --from {base} --train {{train}} --test {{test}} {options} -o out", **vars(sets)
+    )
+    result = read(here / "out/results.json")
+    warm = [cell for cell in result["cells"] if cell["arm"] == "warm"]
+    assert all(any(cell["predictions"]["test"]) for cell in warm)
+    assert result["tuned"] == []  # nothing else was chosen
+    tuned = {file.stem: read(file) for file in Path("out/cells").glob("*-tuning.json")}
+    assert [t["temperature"] for name, t in tuned.items() if "warm" in name] != [1.0]
+    assert [t["temperature"] for name, t in tuned.items() if "baseline" in name] == [1.0]
+
+
 def _marks(rows: list[list[int]]) -> Any:
     return np.array([[number in row for number in range(len(WORDS))] for row in rows], int)
 

@@ -23,6 +23,7 @@ from warmstart.samples.tagged import TaggedFiles, TaggedSizes, write_tagged
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.tag import TagObjective, TagTask
 from warmstart.tasks.vectors import TextBatches
+from warmstart.tasks.word_features import WordFeatureBaseline
 from warmstart.tasks.word_rows import mean_by_word, tokens_of_words, windows
 
 TASK = TagTask()
@@ -257,3 +258,12 @@ def test_the_mean_of_the_tokens_of_a_word_decides() -> None:
     expected = torch.stack([values[0], values[1:4].mean(0), values[4:].mean(0)])
     assert_close(means, expected)
     assert mean_by_word(values, []).shape == (0, 2)
+
+
+def test_the_baseline_is_fitted_once_for_the_same_sentences(tags: TaggedFiles) -> None:
+    train = read_tagged(tags.train)
+    train = replace(train, targets=train.labels)
+    baseline = WordFeatureBaseline(sorted({tag for of_text in train.labels for tag in of_text}))
+    fitted = baseline.fit(train, 1.0)
+    assert baseline.fit(train.subset(range(len(train))[::-1]), 1.0) is fitted
+    assert baseline.fit(train.subset(range(40)), 1.0) is not fitted

@@ -82,6 +82,7 @@ class Corruption:
             _tensor(rows.documents),
             _tensor(rows.positions),
             _tensor(rows.segments),
+            rows.bounds,
         )
 
     def _replacements(self, originals: Ints, is_masked: Flags, numbers: Ints) -> Ints:

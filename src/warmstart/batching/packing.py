@@ -1,11 +1,13 @@
 """Rows of a token file: packed documents, and next-sentence pairs."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,10 +17,15 @@ from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import bits_of, derive_seed, permutation, picks_of, shares_of
 
 CHUNK = 1 << 16  # rows whose segments are chosen together to count tokens
+SAMPLED_TOKENS = 1 << 20  # in which documents are counted
+ROOM, SPARE = 1.5, 16  # for more documents in a batch than there usually are
 
 
-def pack(rows: Tensor, bos: int, eos: int) -> PackedBatch:
-    """Split rows of T + 1 running tokens into inputs and next-token targets."""
+def pack(rows: Tensor, bos: int, eos: int, num_documents: int = 0) -> PackedBatch:
+    """Split rows of T + 1 running tokens into inputs and next-token targets.
+
+    With no more than `num_documents` in all rows, the batch has their bounds.
+    """
     B, T = rows.shape[0], rows.shape[1] - 1
     # bos opens a document only after eos: the two may be the same token.
     is_start = torch.zeros_like(rows, dtype=torch.bool)
@@ -27,7 +34,26 @@ def pack(rows: Tensor, bos: int, eos: int) -> PackedBatch:
     is_start = is_start[:, :T]
     index = torch.arange(T, device=rows.device).expand(B, T)
     starts = index.masked_fill(~is_start, 0).cummax(1).values
-    return PackedBatch(rows[:, :T], targets, is_start.cumsum(1), index - starts)
+    documents, bounds = is_start.cumsum(1), document_bounds(is_start, num_documents)
+    return PackedBatch(rows[:, :T], targets, documents, index - starts, bounds)
+
+
+def document_bounds(is_start: Tensor, num_documents: int) -> Tensor | None:
+    """Return where documents begin in rows laid side by side, and their end: (N + 1,).
+
+    N is always `num_documents`, so that batches have the same shapes: the end is repeated. None:
+    there are more. A row begins with a document, marked or not.
+    """
+    begins = is_start.clone()
+    begins[:, 0] = True
+    starts = begins.flatten().nonzero().flatten()
+    missing = num_documents + 1 - len(starts)
+    return F.pad(starts, (0, missing), value=begins.numel()).int() if missing > 0 else None
+
+
+def room_for_documents(num_rows: int, per_row: float) -> int:
+    """Return the documents to provide for in a batch, from the usual number of them in a row."""
+    return SPARE + math.ceil(ROOM * num_rows * per_row)
 
 
 def as_rows(batch: PackedBatch) -> Rows:
@@ -35,7 +61,7 @@ def as_rows(batch: PackedBatch) -> Rows:
     if not batch.documents.any():  # one document per row
         return Rows(batch.ids.numpy())
     documents, positions = batch.documents.numpy(), batch.positions.numpy()
-    return Rows(batch.ids.numpy(), documents=documents, positions=positions)
+    return Rows(batch.ids.numpy(), documents=documents, positions=positions, bounds=batch.bounds)
 
 
 @dataclass(frozen=True)
@@ -50,7 +76,15 @@ class RunningText:
     def pack_rows(self, starts: Sequence[int]) -> PackedBatch:
         """Return the full rows that start at these tokens."""
         rows = np.stack([self.ids[start : start + self.length + 1] for start in starts])
-        return pack(torch.from_numpy(rows.astype(np.int64)), self.bos, self.eos)
+        num_documents = room_for_documents(len(rows), self.documents_per_row)
+        return pack(torch.from_numpy(rows.astype(np.int64)), self.bos, self.eos, num_documents)
+
+    @cached_property
+    def documents_per_row(self) -> float:
+        """Return the usual number of documents in a row, from a sample of the text."""
+        sample = np.asarray(self.ids[:SAMPLED_TOKENS])
+        num = np.count_nonzero((sample[1:] == self.bos) & (sample[:-1] == self.eos))
+        return 1 + self.length * num / max(1, len(sample))
 
 
 @lru_cache(maxsize=2)

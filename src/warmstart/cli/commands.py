@@ -10,10 +10,11 @@ from warmstart.commands import FILES
 from warmstart.comparison.commands import print_comparison
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
-from warmstart.formats import duration, one_line, quantity
+from warmstart.formats import duration, one_line, quantity, shell_line
 from warmstart.jsonfiles import to_json
 from warmstart.printing import print_json, print_table, quote, say, say_next, write_lines
 from warmstart.progress import along
+from warmstart.settings.shared import Documents, TextColumn
 from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 from warmstart.settings.using import (
     DataConfig,
@@ -98,7 +99,7 @@ def report_data(config: DataConfig, as_json: bool) -> None:
         say(line)
     for drift in report.drift:
         _print_drift(drift, str(report.run))
-    for step in islice(next_steps(report), 1):
+    for step in islice(next_steps(report, config), 1):
         say(f"next: {f'warmstart {step.command}  # ' if step.command else ''}{step.purpose}")
 
 
@@ -203,8 +204,9 @@ def make_tokenizer(config: TokenizerConfig) -> None:
 
     result = make_tokenizer(config)
     say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")
-    files, folder = " ".join(map(quote, config.files)), quote(result.folder)
-    say_next(result.folder, f"pretrain {files} --tokenizer {folder} -o runs/base")
+    words = [*config.files, *config.flags(TextColumn), *config.flags(Documents)]
+    words += ["--tokenizer", str(result.folder)]
+    say_next(result.folder, f"pretrain {shell_line(words)} -o runs/base")
 
 
 def pretrain(config: PretrainConfig) -> None:

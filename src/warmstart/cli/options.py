@@ -2,15 +2,17 @@
 
 import csv
 import inspect
+from collections import Counter
 from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 from typer.main import get_command
 
+from warmstart import progress
 from warmstart.cli.process import check_folder, stoppable
 from warmstart.commands import Command
 from warmstart.errors import WarmstartError
@@ -22,13 +24,31 @@ METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # a setting may de
 
 
 class _Command(TyperCommand):
-    """A command whose --help has a panel, like every other option."""
+    """A command whose --help has a panel, and which drops no value in silence."""
 
     def get_help_option(self, ctx: Any) -> Any:
         help_option: Any = super().get_help_option(ctx)
         help_option.help, help_option.metavar = "show this message", ""
         help_option.rich_help_panel = PANELS[-1]
         return help_option
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=[*args])
+        for parameter, times in Counter(given).items():
+            if isinstance(parameter, TyperOption) and not parameter.is_flag:
+                _check_repeat(parameter, times)
+        return super().parse_args(ctx, args)
+
+
+def _check_repeat(option: TyperOption, times: int) -> None:
+    """Refuse an input that would be dropped; say which value of another setting counts."""
+    if times == 1 or option.multiple:
+        return
+    if option.rich_help_panel == PANELS[0]:
+        raise WarmstartError(
+            f"{option.opts[0]} was given {times} times, but takes one value: give it once"
+        )
+    progress.say(f"{option.opts[0]} was given {times} times: the last value counts")
 
 
 def build_command(entry: Command) -> Any:

@@ -17,6 +17,7 @@ from warmstart.comparison.arms import (
 from warmstart.comparison.cells import CellGroup, Step, cell_groups
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
+from warmstart.comparison.self_training import SelfArm
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.formats import duration
@@ -43,7 +44,8 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
-    is_tuned: bool = True  # False: it chooses its setting inside the training labels
+    num_voters: int = 1  # models that are trained on the labels for one that is scored
+    taught_s: float = 0.0  # of what else is trained and read for it, whatever the labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def job_s(self, group: CellGroup, step: Step) -> float:
@@ -53,12 +55,9 @@ class ArmPace:
         training_s = self.training_s(num_train, config)
         if group.labels == len(pool) and not self.is_random:
             return training_s + self.scoring_s if step == config.seeds[0] else 0.0
-        num_tried = 0
-        if config.trials > 1:
-            num_tried = config.trials if self.is_tuned else 1
         if step == "tuning":
-            return num_tried * training_s
-        has_one = config.test or config.folds or num_tried < 2
+            return group.num_tried * training_s
+        has_one = config.test or config.folds or group.num_tried < 2
         return (1 if has_one else TRAININGS) * training_s + self.scoring_s
 
     def training_s(self, num_train: int, config: CompareConfig) -> float:
@@ -68,8 +67,9 @@ class ArmPace:
         return (
             num_train * self.text_s
             + self.reading_s
-            + num_epochs * -(-num_train // config.batch_size) * self.step_s
+            + self.num_voters * num_epochs * -(-num_train // config.batch_size) * self.step_s
             + num_validations * self.validation_s
+            + self.taught_s
         )
 
 
@@ -258,7 +258,7 @@ def measure_arms(config: CompareConfig, plan: ExperimentPlan, seconds: float) ->
 
 def _same_work(arm: ExperimentArm) -> object:
     if isinstance(arm, TransformerArm):
-        return arm.source.path, arm.kind == "frozen"
+        return arm.source.path, arm.kind if arm.kind in ("frozen", "self") else "trained"
     return arm.name
 
 
@@ -278,7 +278,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
         return ArmPace(
             counting_s=reading_s / len(rows),
             text_s=second.elapsed_s / len(rows),
-            is_tuned=False,
         )
     if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
@@ -291,11 +290,21 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             text_s=(model.elapsed_s - counting_s) / len(rows),
             reading_s=reading_s * num_valid,
             scoring_s=reading_s * num_test,
-            is_tuned=len(arm.settings(2)) > 1,
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)
     trainer = arm.trainer(sample, seed, value)
     pace = measure(trainer, seconds, None if config.minutes else trainer.settings.steps)
     text_s = pace.validation_s / num_sampled
-    return ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test, validation_s=text_s * num_valid)
+    trained = ArmPace(
+        step_s=pace.step_s, scoring_s=text_s * num_test, validation_s=text_s * num_valid
+    )
+    return with_teaching(trained, arm, text_s)
+
+
+def with_teaching(pace: ArmPace, arm: ExperimentArm, text_s: float) -> ArmPace:
+    """Return the pace of a Transformer arm with what it trains to teach itself, if it does."""
+    if not isinstance(arm, SelfArm):
+        return pace
+    taught_s = arm.num_taught_steps * pace.step_s + arm.num_texts_read * text_s
+    return replace(pace, num_voters=arm.rules.voters, taught_s=taught_s)

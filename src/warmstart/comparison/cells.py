@@ -17,7 +17,7 @@ from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan
 from warmstart.comparison.results import Cell, TunedArm
-from warmstart.comparison.selection import fit_cell, refit_cell, tune
+from warmstart.comparison.selection import fit_cell, num_tried, refit_cell, tune
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
@@ -158,8 +158,8 @@ class CellGroup:
 
     @property
     def num_tried(self) -> int:
-        """Return how many settings are tried, for each number of labels and fold."""
-        return self.config.trials if self.config.trials > 1 else 0
+        """Return how many models are trained to choose by, for each number of labels and fold."""
+        return num_tried(self.arm, self.config)
 
     def file(self, step: Step) -> Path:
         """Return the file of the tuning or of a cell; it marks that the step is finished."""

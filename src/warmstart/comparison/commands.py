@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import quantity
+from warmstart.formats import quantity, shell_line
 from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
     from warmstart.evaluation.scale import Scale
 
-ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf"]
+ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]
 TRANSFORMER_ARMS: tuple[ArmName, ...] = ("warm", "frozen", "cold")  # of every run of --from
 BASELINE_ARMS: tuple[ArmName, ...] = ("lsa", "tfidf")
 
@@ -56,7 +56,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
 
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", (), key="from")
     unlabelled: tuple[str, ...] = option(
-        "text for lsa; default: that of the run; may repeat", (), holds_rows=True
+        "text for lsa and self; default: that of the run; may repeat", (), holds_rows=True
     )
     test: str | None = option("labelled texts, scored once at the end", None, holds_rows=True)
     test_labels: str | None = option("labels of --test, one per line", None)
@@ -72,7 +72,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         panel="Training",
     )
     arms: tuple[ArmName, ...] | None = option(
-        "of warm,frozen,cold,lsa,tfidf; default: all there is a model or text for",
+        "of warm,frozen,cold,lsa,tfidf, and self; default: all but self that can be compared",
         None,
         comma_separated=True,
         metavar="NAMES",
@@ -86,6 +86,13 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         "time to take in all: fewer trials, no cold, fewer seeds and subsets",
         None,
         above=0,
+        panel="Training",
+    )
+    self_texts: int | None = advanced(
+        "unlabelled texts that self learns from; default: 8192 on a GPU, 1024 without",
+        None,
+        least=8,
+        metavar="N",
         panel="Training",
     )
     processes: str | None = advanced(
@@ -186,14 +193,6 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
     """Return the command that trains the advised arm on the same files; None: no command can."""
     if arm.source is None:
         return None
-    command = ["finetune", "--from", quote(arm.source), *["--frozen"] * (arm.kind == "frozen")]
-    shared = {setting.name for setting in LabelledFiles.declared()}
-    for setting in (setting for setting in config.declared() if setting.name in shared):
-        value = getattr(config, setting.name)
-        if value == setting.default:
-            continue
-        values = value if setting.is_list and not setting.comma_separated else [value]
-        for item in values:
-            text = ",".join(item) if setting.comma_separated else item
-            command += [setting.flag] if item is True else [setting.flag, quote(text)]
-    return f"{' '.join(command)} -o runs/classifier"
+    frozen = ["--frozen"] * (arm.kind == "frozen")
+    words = ["--from", str(arm.source), *frozen, *config.flags(LabelledFiles)]
+    return f"finetune {shell_line(words)} -o runs/classifier"

@@ -22,16 +22,25 @@ MARGIN_DIGITS = 4
 Preference = tuple[float, float]  # the score that selects, then minus the loss
 
 
-def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
-    """Try the settings of an arm and choose the best; with one trial, nothing is tried.
+def num_tried(arm: ExperimentArm, config: CompareConfig) -> int:
+    """Return how many models are trained to choose a setting, or the threshold of the answers.
 
     An arm with a single setting is tried, too: its score is compared with those of other arms.
+    With one trial there is no choice, and a model without its threshold may answer nothing at all.
+    Baselines choose theirs inside the training labels.
     """
+    if config.trials > 1:
+        return len(arm.settings(config.trials))
+    return int(config.refits and arm.task.has_threshold and arm.uses_device)
+
+
+def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
+    """Try the settings of an arm and choose the best."""
     values, trials, temperature = arm.settings(config.trials), [], 1.0
     rows = np.unique(np.concatenate([each.selecting for each in splits.selections]))
     targets = [splits.valid.targets[row] for row in rows]
     best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
-    for model in arm.fit(splits, values, seed) if config.trials > 1 else ():
+    for model in arm.fit(splits, values, seed) if num_tried(arm, config) else ():
         for index, selection in enumerate(splits.selections):
             entry = _best_epoch(arm, model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], entry, key=lambda pair: pair[0])
@@ -45,7 +54,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
     return TunedArm(
         arm=arm.name,
         labels=splits.num_labels,
-        trials=tuple(trials),
+        trials=tuple(trials) if config.trials > 1 else (),
         values=chosen,
         settings=tuple(map(arm.describe_setting, chosen)),
         temperature=temperature,

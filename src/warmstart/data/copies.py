@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
+from warmstart.data.detection import UnclearLabel
 from warmstart.data.drift import Drift
 from warmstart.data.fingerprints import (
     LEAST_WINDOWS,
@@ -18,6 +19,7 @@ from warmstart.data.fingerprints import (
     distinct,
 )
 from warmstart.data.numbers import NumberSummary
+from warmstart.formats import Brief
 
 _SHOWN_CHARS = 120  # of an example
 
@@ -43,6 +45,8 @@ class FileReport:
     labels: dict[str, int] | None  # rows of each; None: there are none, or they are numbers
     numbers: NumberSummary | None = None  # of labels that are numbers
     contradictions: tuple["Contradiction", ...] = ()  # equal texts with different labels
+    labels_file: str | None = None  # that has the labels, if they are in a file of their own
+    unclear_label: UnclearLabel | None = None  # of a table whose texts are read without labels
 
     @property
     def num_labelled(self) -> int:
@@ -81,7 +85,7 @@ class SharedTexts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataReport:
+class DataReport(Brief):
     """The content of files, and the texts they share."""
 
     files: tuple[FileReport, ...]

@@ -142,6 +142,28 @@ def choose_columns(sample: Sample, roles: Sequence[str]) -> tuple[Sample, dict[s
     return sample, {role: choice.positions[role] for role in roles}
 
 
+@dataclass(frozen=True)
+class UnclearLabel:
+    """A column that may be the label, where several may."""
+
+    columns: tuple[str, ...]  # that it may be
+    flag: str  # which names the likeliest of them
+
+
+def unclear_label(sample: Sample) -> UnclearLabel | None:
+    """Return the columns that may be the label of a table of texts; None: none, or it is clear."""
+    if sample.names is None and is_surely_header(sample):
+        sample = sample.with_header()
+    choice = _Choice(sample, ("text", "label"))
+    usual = [i for i in choice.free if sample.columns[i].is_label]
+    usual = [i for i in usual if len(sample.columns[i].counts) > 1]
+    columns = usual or choice.possible_labels
+    if choice.missing != ["label"] or not columns:
+        return None
+    names = sample.names or [f"column {index + 1}" for index in range(sample.width)]
+    return UnclearLabel(tuple(names[index] for index in columns), _flag(choice))
+
+
 def is_surely_header(sample: Sample) -> bool:
     """Tell whether the first row can only be a header."""
     return _is_header(sample) is True

@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from warmstart import progress
+from warmstart.data.columns import parse_columns
 from warmstart.data.copies import FileReport, find_contradictions, find_repeats
 from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
+from warmstart.data.detection import UnclearLabel, normal
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.data.labelled import Dataset, read_labelled
@@ -25,7 +27,7 @@ from warmstart.data.numbers import (
     summarise_numbers,
 )
 from warmstart.data.questions import questions_form, read_questions
-from warmstart.data.tables import open_table
+from warmstart.data.tables import column_names, find_unclear_label, open_table
 from warmstart.data.tagged import read_tagged, tagged_form
 from warmstart.data.tags import count_tags
 from warmstart.errors import WarmstartError
@@ -43,12 +45,13 @@ class FileReader:
     path: Path
     tables: TableFormat
     labels: Path | None
+    may_lack_labels: bool = False  # although --columns names a label: another file has it
     counts: RowCounts = field(default_factory=RowCounts)
     labelled: Dataset = field(default_factory=Dataset)  # its texts, if they have labels
 
     def passages(self) -> Iterator[Passage]:
         """Yield documents of several rows, or labelled texts, each of which is one row."""
-        if self.labels or self._has_labels():
+        if self.labels or self.has_labels:
             data = self.labelled = self._read_labelled()
             self.counts = RowCounts(len(data) + data.skipped + data.unlabelled, data.skipped)
             for text in data.whole_texts():
@@ -117,16 +120,19 @@ class FileReader:
             return read_tagged(self.path, self.tables).description
         if self.labels or format_of(self.path) == "lines":
             return ""
-        roles = ("text", "label") if self._has_labels() else ("text",)
+        roles = ("text", "label") if self.has_labels else ("text",)
         return open_table(self.path, self.tables, roles, optional=("text2",)).describe()
 
-    def _has_labels(self) -> bool:
+    @cached_property
+    def has_labels(self) -> bool:
+        """Tell whether the file has labels beside its texts."""
         if self._is_tagged or self._has_questions:
             return True
         if format_of(self.path) == "lines":
             return False
-        if self.tables.columns:
-            return any(column.split("=")[0] == "label" for column in self.tables.columns)
+        named = [column.role for column in parse_columns(self.tables.columns, ()).columns]
+        if named and None not in named:
+            return self._has_named_label()
         try:
             open_table(self.path, self.tables, ("text", "label"))
         except WarmstartError:
@@ -137,10 +143,25 @@ class FileReader:
             return False
         return True
 
+    def _has_named_label(self) -> bool:
+        """Tell whether --columns names a label, which this table has or should have."""
+        wanted = parse_columns(self.tables.columns, ())
+        names = [column.name for column in wanted.columns if column.role == "label"]
+        if not names or not self.may_lack_labels or wanted.is_by_position:
+            return bool(names)
+        return normal(names[0]) in column_names(self.path, self.tables)
+
+    @property
+    def unclear_label(self) -> UnclearLabel | None:
+        """Return which columns may be the label, if that is why the texts have none."""
+        if self.labelled.labels or format_of(self.path) == "lines":
+            return None
+        return find_unclear_label(self.path, self.tables)
+
 
 def read_row(reader: FileReader, row: int) -> str:
     """Read the file again, as far as one of its rows."""
-    again = FileReader(reader.path, reader.tables, reader.labels)
+    again = FileReader(reader.path, reader.tables, reader.labels, reader.may_lack_labels)
     rows = (text for passage in again.passages() for text in passage.rows)
     return next(islice(rows, row, None))
 
@@ -203,5 +224,7 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
         )
         if labelled.labels
         else (),
+        labels_file=str(reader.labels) if reader.labels else None,
+        unclear_label=reader.unclear_label,
     )
     return report, fingerprints

@@ -211,11 +211,21 @@ class LabelPool:
 
 def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
     """Order rows so that every prefix has the classes in proportion, each at least once."""
+    rows = proportional_rows(classes, seed)
+    firsts: dict[int, int] = {}
+    for row in rows:
+        firsts.setdefault(classes[row], row)
+    begin = [row for _, row in sorted(firsts.items())]
+    return begin + [row for row in rows if firsts[classes[row]] != row]
+
+
+def proportional_rows(classes: Sequence[int], seed: int) -> list[int]:
+    """Order rows so that every prefix has the classes in proportion; rare ones come late."""
     ranks: dict[int, float] = {}
     for number in sorted(set(classes)):
         rows = [row for row, row_class in enumerate(classes) if row_class == number]
         for rank, member in enumerate(permutation(len(rows), seed, "subset", number)):
-            ranks[rows[member]] = (rank + 0.5) / len(rows) if rank else number - len(classes)
+            ranks[rows[member]] = (rank + 0.5) / len(rows)
     return sorted(ranks, key=lambda row: (ranks[row], row))
 
 
@@ -237,13 +247,13 @@ def selections(
     """
     if has_test:
         rows = np.arange(len(classes))
-        selecting = np.sort(nested_rows(classes, HALVING_SEED)[:num_selecting])
+        selecting = np.sort(proportional_rows(classes, HALVING_SEED)[:num_selecting])
         return (Selection(selecting, rows),)
     if len(classes) < 2:
         raise WarmstartError(
             "--valid has only 1 text; without --test at least 2 are needed, one for each half"
         )
-    order = np.array(nested_rows(classes, HALVING_SEED))
+    order = np.array(proportional_rows(classes, HALVING_SEED))
     first, second = np.sort(order[::2]), np.sort(order[1::2])
     selecting = order[:num_selecting]
     return (

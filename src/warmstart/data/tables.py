@@ -8,7 +8,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from warmstart.data.columns import ColumnLayout, find_layout, parse_columns
-from warmstart.data.detection import Sample, is_surely_header, list_names
+from warmstart.data.detection import (
+    Sample,
+    UnclearLabel,
+    is_surely_header,
+    list_names,
+    unclear_label,
+)
 from warmstart.data.table_files import (
     Dialect,
     QuotingError,
@@ -144,6 +150,12 @@ def open_table(
         positions = {role: index for index, role in enumerate(roles)}
         return Table(path, tables, dialect, ColumnLayout(tuple(roles), positions, has_header=True))
     return Table(path, tables, dialect, find_layout(sample, wanted))
+
+
+def find_unclear_label(path: Path, tables: TableFormat) -> UnclearLabel | None:
+    """Return which columns of a table may be its label, where --columns must say which."""
+    _, sample = _read_sample(path, tables)
+    return unclear_label(sample) if sample.rows and not tables.columns else None
 
 
 def column_names(path: Path, tables: TableFormat = DEFAULT) -> list[str]:

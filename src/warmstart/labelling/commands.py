@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from warmstart.errors import WarmstartError
+from warmstart.formats import shell_line
 from warmstart.jsonfiles import to_json
 from warmstart.labelling.settings import ReviewConfig, SuggestConfig
 from warmstart.printing import print_table, quote, say, say_next, write_lines
+from warmstart.settings.shared import TableFormat
 
 if TYPE_CHECKING:
     from warmstart.labelling.suggest import Suggestions
@@ -29,10 +31,15 @@ def suggest(config: SuggestConfig, as_json: bool) -> None:
 
 def _next_command(config: SuggestConfig, suggestions: "Suggestions") -> str:
     """Return the command that trains with the new labels beside those there were."""
-    start = f"--from {quote(suggestions.start)} " if suggestions.start else ""
-    train = " ".join(f"--train {quote(name)}" for name in (*config.labelled, config.out))
-    columns = f"--columns {quote(','.join(config.columns))} " if config.columns else ""
-    return f"finetune {start}{train} {columns}-o runs/next"
+    words = ["--from", suggestions.start] if suggestions.start else []
+    if not suggestions.is_transformer and not words:
+        words = ["--unlabelled", config.file if config.file not in (None, "-") else "texts.txt"]
+    for name in (*config.labelled, str(config.out)):
+        words += ["--train", name]
+    line = shell_line([*words, *config.flags(TableFormat)])
+    if suggestions.is_transformer:
+        return f"finetune {line} -o runs/next"
+    return f"compare {line} -o next"
 
 
 def review(config: ReviewConfig, as_json: bool) -> None:

@@ -1,21 +1,26 @@
 """The texts to choose from: those without a label, each once, without near-copies."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from warmstart import progress
+from warmstart.data.columns import parse_columns
 from warmstart.data.copies import find_matches, find_repeats
 from warmstart.data.corpus import read_texts
 from warmstart.data.detection import normal
+from warmstart.data.file_report import FileReader
 from warmstart.data.fingerprints import Fingerprints, fingerprints_of, join_fingerprints
 from warmstart.data.labelled import TextRow, join_pair, read_text_rows
+from warmstart.data.tables import column_names
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.labelling.settings import SuggestConfig
 from warmstart.settings.shared import TableFormat
+from warmstart.textfiles import format_of
 
 
 @dataclass(frozen=True)
@@ -53,17 +58,33 @@ def label_of(row: TextRow, column: str) -> Any:
 
 
 def read_labelled_texts(config: SuggestConfig, is_pair: bool) -> Iterable[Fingerprints]:
-    """Yield the fingerprints of the texts of --labelled."""
-    tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
+    """Yield the fingerprints of the texts of --labelled that have a label, if any has one."""
     for name in config.labelled:
         path = Path(name)
         if not path.is_file():
             raise WarmstartError(f"--labelled {name} is not a file; name one with texts")
-        if is_pair:
+        tables = _tables_of(path, config)
+        reader = FileReader(path, tables, None, may_lack_labels=True)
+        if reader.has_labels:
+            yield fingerprints_of(text for passage in reader.passages() for text in passage.rows)
+            progress.say(reader.describe())
+            if num := reader.labelled.unlabelled:
+                progress.say(f"{name}: {quantity(num, 'row')} without label may be suggested")
+        elif is_pair:
             rows = read_text_rows(path, tables, is_pair)
             yield fingerprints_of(join_pair(row.text, row.text2) for row in rows)
         else:
             yield fingerprints_of(read_texts(path, tables))
+
+
+def _tables_of(path: Path, config: SuggestConfig) -> TableFormat:
+    """Return how a labelled table is read: --columns holds where it has one of these columns."""
+    tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
+    if not config.columns or format_of(path) == "lines":
+        return tables
+    present = column_names(path, tables)
+    named = {normal(column.name) for column in parse_columns(config.columns, ()).columns}
+    return tables if named.isdisjoint(present) else replace(tables, columns=config.columns)
 
 
 def read_pool(

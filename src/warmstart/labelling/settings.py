@@ -17,7 +17,7 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     )
     num: int = option("texts to suggest", 50, least=1)
     labelled: tuple[str, ...] = option(
-        "texts that are not suggested again; may repeat", (), holds_rows=True
+        "labelled texts, or texts alone, not suggested again; may repeat", (), holds_rows=True
     )
     out: str | None = option(
         ".csv .tsv .xlsx .jsonl .parquet: the rows with new columns; "

@@ -62,6 +62,7 @@ class Suggestions(Shown, Tabular):
     num_candidates: int  # that they were chosen from
     is_by_uncertainty: bool  # False: they are spread over the texts alone
     start: str | None  # the run that the next training can start from
+    is_transformer: bool = True  # False: of a baseline, which `compare` trains
     label_column: str = "label"  # to be filled in
     out: Path | None = None  # the file written
 
@@ -123,6 +124,7 @@ def _choose(config: SuggestConfig, saved: SavedRun, model: TextModel, pool: Pool
         len(pool.rows),
         uncertainty is not None,
         _start_of(saved),
+        isinstance(model, TransformerModel),
         config.label_column,
         Path(config.out) if config.out else None,
     )

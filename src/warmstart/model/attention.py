@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from warmstart.kernels.documents import attend_documents
 from warmstart.kernels.layers import TokenGrid, attend, masked_softmax
 from warmstart.runtime import widest_type
 
@@ -31,6 +32,7 @@ class AttentionContext:
     is_scaled: bool = True  # False: scores are not divided by sqrt(K), to see what that is for
     attention_weights: list[Tensor] | None = None  # receives each layer's weights (B, H, T, S)
     grid: TokenGrid | None = None  # where tokens that are side by side, (1, N, D), belong
+    bounds: Tensor | None = None  # of documents, each attended within by itself: no mask
 
 
 class _Attention(nn.Module):
@@ -50,7 +52,10 @@ class _Attention(nn.Module):
         if context.attention_weights is not None:
             context.attention_weights.append(attention_weights(q, k, mask, is_causal))
         dropout = self.dropout if self.training else 0.0
-        mixed = attend(q, k, v, mask, is_causal, dropout)  # (B, H, T, K)
+        if context.bounds is None:
+            mixed = attend(q, k, v, mask, is_causal, dropout)  # (B, H, T, K)
+        else:
+            mixed = attend_documents(q, k, v, context.bounds, is_causal)
         return mixed.transpose(1, 2).flatten(2)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from warmstart.errors import WarmstartError
+from warmstart.kernels.documents import splits_documents, text_bounds
 from warmstart.kernels.layers import Dropout, grid_of
 from warmstart.model.attention import (
     AttentionContext,
@@ -29,11 +30,12 @@ from warmstart.settings.model import ModelConfig
 class Layout:
     """How a batch lies in memory; None where absent."""
 
-    is_token: Tensor | None = None  # (B, T) False where padded
+    is_token: Tensor | None = None  # (B, T) False where padded, at the right
     documents: Tensor | None = None  # (B, T) document numbers of packed rows
     positions: Tensor | None = None  # (B, T) restarting at each document
     segments: Tensor | None = None  # (B, T) segment of each token
     skips_padding: bool = False  # on a CPU only attention computes padding; the result has zeros
+    bounds: Tensor | None = None  # (N + 1,) where documents begin, in rows laid side by side
 
 
 class Stack(nn.Module):
@@ -87,11 +89,18 @@ class Stack(nn.Module):
         if positions is None:
             positions = torch.arange(num_past, num_past + T, device=tokens.device).expand(B, T)
         cos_sin = self._cos_sin(positions, self.config.rope_base)
-        mask, is_causal = self._mask(layout, tokens, num_past)
+        bounds = None
+        if cache is None and attention_weights is None:
+            bounds = self._bounds(layout, tokens.device)
+        mask, is_causal = (
+            (None, self.config.is_causal)
+            if bounds is not None
+            else self._mask(layout, tokens, num_past)
+        )
         is_scaled = self.config.ablated != "scale"
         grid = grid_of(layout.is_token) if layout.skips_padding else None
         context = AttentionContext(
-            mask, is_causal, cos_sin, cache, is_scaled, attention_weights, grid
+            mask, is_causal, cos_sin, cache, is_scaled, attention_weights, grid, bounds
         )
         x = self._add_positions(tokens, positions, layout.segments)
         x = x if grid is None else grid.side_by_side(x)
@@ -142,6 +151,19 @@ class Stack(nn.Module):
         if self.config.position_encoding != "rope":
             return None
         return rope_cos_sin(positions, self.config.width // self.config.heads, base)
+
+    def _bounds(self, layout: Layout, device: torch.device) -> Tensor | None:
+        """Return the bounds of documents, or of texts in training; None: masks keep them apart."""
+        config = self.config
+        has_dropout = self.training and config.inner_dropout and config.dropout > 0
+        if has_dropout or config.local_window:
+            return None
+        if not splits_documents(device, config.width // config.heads):
+            return None
+        if layout.is_token is None:
+            return layout.bounds
+        is_alone = layout.documents is None and self.training and not config.is_causal
+        return text_bounds(layout.is_token) if is_alone else None
 
     def _mask(self, layout: Layout, tokens: Tensor, num_past: int) -> tuple[Tensor | None, bool]:
         """Return the mask to apply, and whether the kernel masks causally instead."""

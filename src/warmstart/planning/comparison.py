@@ -17,6 +17,7 @@ from warmstart.comparison.budget import (
     final_s,
     measure_arms,
     num_at_once,
+    with_teaching,
 )
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
@@ -29,6 +30,7 @@ from warmstart.comparison.plan import (
     subset_sizes,
 )
 from warmstart.comparison.schedule import Schedule
+from warmstart.comparison.selection import num_tried
 from warmstart.formats import quantity
 from warmstart.planning.commands import PlanCompareConfig
 from warmstart.planning.devices import GIB, reading_seconds, step_seconds
@@ -80,9 +82,9 @@ class ComparisonPlan(Shown):
         arm = planned.arm
         trials = config.trials if planned.trials is None else planned.trials
         settings = tuple(map(arm.describe_setting, arm.settings(trials)))
-        num_tried = len(settings) if trials > 1 else 0
+        tried = num_tried(arm, replace(config, trials=trials))
         steps = [step for group, step in self.schedule.jobs() if group.arm.name == arm.name]
-        num_models = sum(num_tried if step == "tuning" else 1 for step in steps)
+        num_models = sum(tried if step == "tuning" else 1 for step in steps)
         job = arm_job(planned, config, self.machine.target.device)
         memory = step_memory(job, self.machine.target) if job else None
         seconds = None
@@ -179,24 +181,20 @@ def arm_job(planned: PlannedArm, config: CompareConfig, device: str) -> Training
 def _sheet_pace(planned: PlannedArm, config: CompareConfig, machine: PlannedMachine) -> ArmPace:
     """Estimate the pace of an arm by the data sheet; of one that is no Transformer, none."""
     sheet, target, splits = machine.sheet, machine.target, planned.parts[0]
-    job, is_tuned = arm_job(planned, config, target.device), len(planned.arm.settings(2)) > 1
+    job = arm_job(planned, config, target.device)
     if job is None or sheet is None:
-        return ArmPace(is_tuned=is_tuned, is_random=False)
+        return ArmPace(is_random=False)
     reading = reading_job(job, config, target.device)
     text_s = reading_seconds(reading, sheet, target) / reading.rows
     num_valid, num_test = len(splits.valid), len(splits.test) if splits.test else 0
     if job.is_frozen:
-        return ArmPace(
-            text_s=text_s,
-            reading_s=text_s * num_valid,
-            scoring_s=text_s * num_test,
-            is_tuned=is_tuned,
-        )
-    return ArmPace(
+        return ArmPace(text_s=text_s, reading_s=text_s * num_valid, scoring_s=text_s * num_test)
+    trained = ArmPace(
         step_s=step_seconds(job, sheet, target),
         validation_s=text_s * num_valid,
         scoring_s=text_s * num_test,
     )
+    return with_teaching(trained, planned.arm, text_s)
 
 
 def sentences(plan: ComparisonPlan) -> list[str]:

@@ -253,16 +253,24 @@ def backbone_pass(
 ) -> BackbonePass:
     """Return the forward pass of one of the job's backbones."""
     is_decoder = job.has_decoder and shape.is_causal
+    has_masks = job.has_documents and not _splits_documents(target, shape)
     return BackbonePass(
         shape=shape,
         device=target.device,
         is_compiled=target.device == "cuda" and job.is_compiled,
         product_bytes=target.product_bytes,
-        mask="square" if job.has_documents else "none" if is_decoder else "row",
+        mask="square" if has_masks else "none" if is_decoder or job.has_documents else "row",
         rows=rows,
         length=job.length,
         source_length=job.length if is_decoder else 0,
     )
+
+
+def _splits_documents(target: ComputeTarget, shape: ModelConfig) -> bool:
+    """Tell whether a GPU attends within each document by itself, without masks."""
+    has_dropout = bool(shape.dropout and shape.inner_dropout)
+    is_half = target.product_bytes < FP32_BYTES
+    return target.device == "cuda" and is_half and not (has_dropout or shape.local_window)
 
 
 def _activations(job: TrainingJob, target: ComputeTarget, rows: int) -> int:

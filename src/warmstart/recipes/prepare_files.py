@@ -1,7 +1,7 @@
 """`data`, `samples`, `tokenizer`: report on files, write the built-in ones, train a tokenizer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from warmstart.samples.ratings import write_ratings
 from warmstart.samples.samples import write_samples
 from warmstart.samples.tagged import write_tagged
 from warmstart.settings.using import DataConfig, SamplesConfig, TokenizerConfig
-from warmstart.textfiles import expand
+from warmstart.textfiles import expand, format_of
 from warmstart.tokenization.backends import load_tokenizer
 
 
@@ -46,13 +46,14 @@ def report_data(config: DataConfig) -> DataReport:
     reports, named, readers = [], [], []
     for index, path in enumerate(files):
         labels = Path(config.labels[index]) if config.labels else None
-        reader = FileReader(path, config, labels)
+        reader = FileReader(path, config, labels, may_lack_labels=len(files) > 1)
         if description := reader.describe():
             progress.say(description)
         report, fingerprints = report_file(reader, reading)
         reports.append(report)
         readers.append(reader)
         named.append(NamedTexts(str(path), fingerprints, partial(read_row, reader)))
+    _check_named_label(config, readers)
     against = (
         _find_seen_texts(NamedTexts(str(config.against), run.texts_seen()), named) if run else []
     )
@@ -63,6 +64,15 @@ def report_data(config: DataConfig) -> DataReport:
         run=config.against,
         drift=find_drift(run, readers, config) if run else (),
     )
+
+
+def _check_named_label(config: DataConfig, readers: Sequence[FileReader]) -> None:
+    """Refuse a label that --columns names if no file has a column of that name."""
+    wants_label = any(column.split("=")[0].strip() == "label" for column in config.columns)
+    if wants_label and not any(reader.labelled.labels for reader in readers):
+        tables = [reader for reader in readers if format_of(reader.path) != "lines"]
+        for reader in tables[:1]:
+            replace(reader, may_lack_labels=False).describe()  # which says what is there
 
 
 def _find_seen_texts(seen: NamedTexts, files: Sequence[NamedTexts]) -> list[SharedTexts]:

@@ -3,10 +3,12 @@
 A field's name is its flag, its TOML key and its keyword in Python.
 """
 
+import csv
 import dataclasses
 import difflib
 import functools
 import inspect
+import io
 import math
 import numbers
 import operator
@@ -212,6 +214,22 @@ class Settings:
         values = {s.key: getattr(self, s.name) for s in self.declared() if s.recorded}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
+    def flags(self, declared_by: "type[Settings]") -> list[str]:
+        """Return as words of a command line what differs from the defaults of these settings."""
+        words: list[str] = []
+        for setting in declared_by.declared():
+            value = getattr(self, setting.name)
+            if value == setting.default:
+                continue
+            if setting.value_type is bool:
+                words.append(setting.flag if value else f"--no-{setting.flag.removeprefix('--')}")
+                continue
+            if setting.comma_separated:
+                value = [_with_commas(value)]
+            for item in value if setting.is_list else [value]:
+                words += [setting.flag, str(item)]
+        return words
+
     def changed_from(self, recorded: Mapping[str, Any]) -> list[str]:
         """Name the fixed settings that differ from a run's, with both values."""
         now = self.recorded()
@@ -220,6 +238,13 @@ class Settings:
             for s in self.declared()
             if s.fixed and s.key in recorded and s.key in now and recorded[s.key] != now[s.key]
         ]
+
+
+def _with_commas(items: Iterable[Any]) -> str:
+    """Join items as the command line reads them: one that contains a comma is quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(items)
+    return line.getvalue()
 
 
 def _plain(value: Any) -> Any:

@@ -167,6 +167,7 @@ class AnswerTask(FinetuningTask):
     layer_decay = 1.0  # as for taggers, whose tokens also need what the lower blocks know
     attention = "bidirectional"  # a part is found by the words on both sides of it
     reads_all = True
+    has_threshold = True
 
     def detect(self, path: Path, tables: TableFormat) -> str | None:
         return questions_form(path, tables)

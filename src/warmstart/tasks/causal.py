@@ -15,7 +15,13 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.batches import PackedBatch, move
-from warmstart.batching.packing import PackedStream, RunningText, pack, read_packed_rows
+from warmstart.batching.packing import (
+    PackedStream,
+    RunningText,
+    pack,
+    read_packed_rows,
+    room_for_documents,
+)
 from warmstart.data.copies import count_seen, find_matches
 from warmstart.data.corpus import TextSource, source_of
 from warmstart.data.fingerprints import fingerprints_of
@@ -74,7 +80,7 @@ class CausalObjective:
 
 def _hidden(model: LanguageModel, batch: PackedBatch) -> Tensor:
     """Return hidden states ready for the output weights: (B, T, D)."""
-    layout = Layout(documents=batch.documents, positions=batch.positions)
+    layout = Layout(documents=batch.documents, positions=batch.positions, bounds=batch.bounds)
     hidden: Tensor = model.head.transform(model.backbone(batch.ids, layout))
     return hidden
 
@@ -270,7 +276,8 @@ def random_documents(job: TrainingJob, rows: int, generator: torch.Generator) ->
     ends[:, -1] = False
     ids[ends] = EOS
     ids[:, 1:][ends[:, :-1]] = BOS
-    return pack(ids, BOS, EOS)
+    per_row = 1 + job.length / DOCUMENT_TOKENS
+    return pack(ids, BOS, EOS, room_for_documents(rows, per_row))
 
 
 def freeze_pair_head(model: LanguageModel) -> None:

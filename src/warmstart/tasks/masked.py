@@ -115,7 +115,7 @@ class MaskedTask(PretrainingTask):
         targets = packed.ids.gather(1, positions)
         if not job.has_segments:
             layout = (None, packed.documents, packed.positions, None)
-            return MaskedBatch(packed.ids, positions, targets, None, *layout)
+            return MaskedBatch(packed.ids, positions, targets, None, *layout, packed.bounds)
         segments = (torch.arange(job.length) >= job.length // 2).long().expand(rows, -1)
         is_token, classes = torch.ones_like(segments, dtype=torch.bool), torch.arange(rows) % 2
         return MaskedBatch(packed.ids, positions, targets, classes, is_token, None, None, segments)
@@ -384,7 +384,9 @@ class MaskedObjective:
 
 def masked_output(model: LanguageModel, batch: MaskedBatch) -> MaskedOutput:
     """Run a model over a batch; only masked positions go through the head."""
-    layout = Layout(batch.is_token, batch.documents, batch.positions, batch.segments)
+    layout = Layout(
+        batch.is_token, batch.documents, batch.positions, batch.segments, bounds=batch.bounds
+    )
     hidden = model.backbone(batch.ids, layout)  # (B, T, D)
     masked = batch.masked_positions[..., None].expand(-1, -1, hidden.shape[-1])
     at_masked = model.head.transform(hidden.gather(1, masked))  # (B, P, D)

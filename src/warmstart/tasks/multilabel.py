@@ -131,6 +131,7 @@ class MultilabelTask(FinetuningTask):
     hub_problem = "multi_label_classification"
     select_by = "micro_f1"  # one rare class with two texts would move macro F1 by points
     page_output = "labels"
+    has_threshold = True
     truncate = "middle"
     limit = "It answers with those of its classes that it knows, perhaps with none."
 

@@ -163,7 +163,7 @@ class WordFeatureBaseline:
 
     def __init__(self, classes: Sequence[str], unlabelled: Iterable[str] = ()) -> None:
         self._classes, self._unlabelled = list(classes), unlabelled
-        self._latest: dict[int, tuple[Dataset, Any]] = {}
+        self._latest: dict[tuple[Any, ...], FittedBaseline] = {}
         self._clusters: Clusters | None = None
 
     def settings(self, trials: int) -> list[float]:
@@ -179,7 +179,16 @@ class WordFeatureBaseline:
         return 0.0
 
     def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Fit the baseline with a value of C."""
+        """Fit the baseline with a value of C, once for the same sentences in any order."""
+        sentences = zip(
+            train.texts, map(tuple, train.words), map(tuple, train.targets), strict=True
+        )
+        key = value, *sorted(sentences)
+        if key not in self._latest:
+            self._latest = {key: self._fit(train, value)}
+        return self._latest[key]
+
+    def _fit(self, train: Dataset, value: float) -> FittedBaseline:
         clusters, started = self.clusters, time.monotonic()
         model = fit_features(train, self._classes, clusters, value)
         elapsed_s = time.monotonic() - started
