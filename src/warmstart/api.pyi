@@ -59,12 +59,13 @@ def compare(
     folds: int | None = ...,
     title: str = ...,
     labels: str | Sequence[str] = ...,
-    arms: Literal["warm", "frozen", "cold", "lsa", "tfidf"]
-    | Sequence[Literal["warm", "frozen", "cold", "lsa", "tfidf"]]
+    arms: Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]
+    | Sequence[Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]]
     | None = ...,
     seeds: int | Sequence[int] = ...,
     trials: int = ...,
     minutes: float | None = ...,
+    self_texts: int | None = ...,
     processes: str | None = ...,
     ray: str | None = ...,
     ray_gpus: float | None = ...,
@@ -458,12 +459,13 @@ def plan_compare(
     folds: int | None = ...,
     title: str = ...,
     labels: str | Sequence[str] = ...,
-    arms: Literal["warm", "frozen", "cold", "lsa", "tfidf"]
-    | Sequence[Literal["warm", "frozen", "cold", "lsa", "tfidf"]]
+    arms: Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]
+    | Sequence[Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]]
     | None = ...,
     seeds: int | Sequence[int] = ...,
     trials: int = ...,
     minutes: float | None = ...,
+    self_texts: int | None = ...,
     processes: str | None = ...,
     ray: str | None = ...,
     ray_gpus: float | None = ...,

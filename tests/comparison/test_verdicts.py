@@ -54,6 +54,7 @@ ARMS = {
         pretrain_s=0.0,
         pretrain_tokens=0,
     ),
+    "self": Arm(name="self", kind="self", source="runs/a", parameters=10, trainable=10),
     "tf-idf": Arm(
         name="tf-idf",
         kind="baseline",
@@ -150,7 +151,7 @@ def test_a_summary_is_plain_json(summary: Summary) -> None:
 
 
 def test_every_arm_is_scored_at_every_subset(summary: Summary) -> None:
-    assert len(summary.scores) == len(summary.costs) == len(ARMS) * len(SUBSETS)
+    assert len(summary.scores) == len(summary.costs) == len(ACCURACY) * len(SUBSETS)
     for row in summary.scores:
         wanted = ACCURACY[row.arm][SUBSETS.index(row.labels)]
         assert row.scored.accuracy == pytest.approx(wanted, abs=0.02)
@@ -515,3 +516,28 @@ def test_figures_are_written_for_people() -> None:
         "10 min 00 s",
         "2 h 30 min",
     ]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "advised"),
+    [
+        ((0.80, 0.85, 0.97), "self"),
+        ((0.80, 0.85, 0.925), "warm"),  # ahead, but no difference is shown
+        ((0.99, 0.99, 0.85), "warm"),
+    ],
+)
+@pytest.mark.parametrize("is_tested", [True, False])
+def test_a_self_trained_model_is_advised_only_where_it_beats_every_other(
+    accuracy: tuple[float, ...], advised: str, is_tested: bool
+) -> None:
+    scores = {"warm": ACCURACY["warm"], "self": accuracy, "tf-idf": ACCURACY["tf-idf"]}
+    summary = summarise(make_comparison(scores, is_tested=is_tested))
+    assert summary.advice.arm == advised
+    judged = {(v.first, v.second, v.labels) for v in summary.verdicts}
+    for labels in (SUBSETS[0], SUBSETS[-1]):
+        assert {("self", "warm", labels), ("self", "tf-idf", labels)} <= judged
+        assert ("warm", "tf-idf", labels) in judged
+        assert ("warm", "self", labels) not in judged
+    without = {name: shares for name, shares in scores.items() if name != "self"}
+    usual = summarise(make_comparison(without, is_tested=is_tested)).advice
+    assert summary.advice == usual or advised == "self"

@@ -82,7 +82,7 @@ def test_whole_windows_are_preferred() -> None:
     assert "the same windows" in note
     windows, note = cut_windows([*long[:2], *short, [7]], 10)
     assert windows == [*long[:2], *short]
-    assert "Only 2 windows" in note
+    assert "only 2 windows" in note
     with pytest.raises(WarmstartError, match="no text of two or more tokens"):
         cut_windows([[1]], 10)
 

@@ -47,7 +47,7 @@ class LabelledBatch(Batch):
     """Whole texts, padded at the right, with their targets."""
 
     is_token: Tensor  # (B, T) False where padded
-    targets: Tensor  # (B,) of each text, or (B, T) of each token and IGNORE where padded
+    targets: Tensor  # (B,) of each text, (B, C) shares of classes, or (B, T) IGNORE where padded
     segments: Tensor  # (B, T) 1 in the second text of a pair, else 0
 
 
@@ -151,8 +151,8 @@ def pad_texts(
 ) -> LabelledBatch:
     """Return these rows as one batch, padded to the longest or to `length`.
 
-    A target is a number, or a list of integers with one for each token of its text. `starts` says
-    where the second text of each pair begins.
+    A target is a number, an array of numbers, or a list of integers with one for each token of its
+    text. `starts` says where the second text of each pair begins.
     """
     ids, is_token = pad_ids([texts[row] for row in rows], pad, length)
     segments = torch.zeros_like(ids)
@@ -160,9 +160,16 @@ def pad_texts(
         begins = torch.tensor([starts[row] for row in rows])
         segments = ((torch.arange(ids.shape[1]) >= begins[:, None]) & is_token).long()
     of_rows = [targets[row] for row in rows]
-    is_by_token = isinstance(of_rows[0], Sequence)
-    stacked = pad_ids(of_rows, IGNORE, length)[0] if is_by_token else torch.tensor(of_rows)
-    return LabelledBatch(ids, is_token, stacked, segments)
+    return LabelledBatch(ids, is_token, _stack(of_rows, length), segments)
+
+
+def _stack(targets: Sequence[Any], length: int) -> Tensor:
+    """Return the targets of rows as one tensor; those of tokens are padded as the tokens are."""
+    if isinstance(targets[0], np.ndarray):
+        return torch.from_numpy(np.stack(targets))
+    if isinstance(targets[0], Sequence):
+        return pad_ids(targets, IGNORE, length)[0]
+    return torch.tensor(targets)
 
 
 @dataclass
@@ -170,7 +177,7 @@ class LabelledStream:
     """Labelled texts: every epoch contains each once, in batches of similar length."""
 
     texts: Sequence[Sequence[int]]  # ids with their special tokens
-    targets: Sequence[Any]  # a number for each text, or a list with one integer for each token
+    targets: Sequence[Any]  # of each text a number, an array, or an integer for each token
     batch_size: int  # texts per optimizer step
     micro_tokens: int  # padded tokens per forward pass
     pad: int

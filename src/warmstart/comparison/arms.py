@@ -44,6 +44,8 @@ DESCRIPTIONS: Mapping[ArmKind, str] = {
     "warm": "starts from the pretrained model and trains all of it on the labels",
     "frozen": "the same start, but only the new head is trained",
     "cold": "the same model with random weights, trained on the labels only",
+    "self": "starts from the pretrained model and learns, besides the labels, those that it, "
+    "further fine-tunings and LSA give to unlabelled texts",
 }
 
 
@@ -211,6 +213,11 @@ class TransformerArm:
         )
 
     @property
+    def start(self) -> str:
+        """Return how the arm's models start, which decides on their learning rates."""
+        return self.kind
+
+    @property
     def hub_model(self) -> HubModel:
         """Return what an export of the arm's model depends on."""
         return HubModel(
@@ -222,7 +229,7 @@ class TransformerArm:
 
     def settings(self, trials: int) -> list[float]:
         """Return learning rates around the default."""
-        rate = self.tuning.learning_rate or finetuning_rate(self.model, self.kind)
+        rate = self.tuning.learning_rate or finetuning_rate(self.model, self.start)
         return [rate * factor for factor in RATE_FACTORS[:trials]]
 
     def describe_setting(self, value: float) -> str:
@@ -266,7 +273,7 @@ class TransformerArm:
             self.labels,
             self.tuning,
             rate,
-            (self.tuning.layer_decay or self.task.layer_decay or finetuning_layer_decay(self.kind)),
+            self.tuning.layer_decay or self.task.layer_decay or finetuning_layer_decay(self.start),
             seed,
             self.source.tokenizer.pad,
             self.runtime,

@@ -17,6 +17,7 @@ from warmstart.comparison.arms import (
 from warmstart.comparison.cells import CellGroup, Step, cell_groups
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
+from warmstart.comparison.self_training import SelfArm
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.formats import duration
@@ -43,6 +44,8 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
+    num_voters: int = 1  # models that are trained on the labels for one that is scored
+    taught_s: float = 0.0  # of what else is trained and read for it, whatever the labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def job_s(self, group: CellGroup, step: Step) -> float:
@@ -64,8 +67,9 @@ class ArmPace:
         return (
             num_train * self.text_s
             + self.reading_s
-            + num_epochs * -(-num_train // config.batch_size) * self.step_s
+            + self.num_voters * num_epochs * -(-num_train // config.batch_size) * self.step_s
             + num_validations * self.validation_s
+            + self.taught_s
         )
 
 
@@ -254,7 +258,7 @@ def measure_arms(config: CompareConfig, plan: ExperimentPlan, seconds: float) ->
 
 def _same_work(arm: ExperimentArm) -> object:
     if isinstance(arm, TransformerArm):
-        return arm.source.path, arm.kind == "frozen"
+        return arm.source.path, arm.kind if arm.kind in ("frozen", "self") else "trained"
     return arm.name
 
 
@@ -292,4 +296,15 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
     trainer = arm.trainer(sample, seed, value)
     pace = measure(trainer, seconds, None if config.minutes else trainer.settings.steps)
     text_s = pace.validation_s / num_sampled
-    return ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test, validation_s=text_s * num_valid)
+    trained = ArmPace(
+        step_s=pace.step_s, scoring_s=text_s * num_test, validation_s=text_s * num_valid
+    )
+    return with_teaching(trained, arm, text_s)
+
+
+def with_teaching(pace: ArmPace, arm: ExperimentArm, text_s: float) -> ArmPace:
+    """Return the pace of a Transformer arm with what it trains to teach itself, if it does."""
+    if not isinstance(arm, SelfArm):
+        return pace
+    taught_s = arm.num_taught_steps * pace.step_s + arm.num_texts_read * text_s
+    return replace(pace, num_voters=arm.rules.voters, taught_s=taught_s)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
     from warmstart.evaluation.scale import Scale
 
-ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf"]
+ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]
 TRANSFORMER_ARMS: tuple[ArmName, ...] = ("warm", "frozen", "cold")  # of every run of --from
 BASELINE_ARMS: tuple[ArmName, ...] = ("lsa", "tfidf")
 
@@ -56,7 +56,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
 
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", (), key="from")
     unlabelled: tuple[str, ...] = option(
-        "text for lsa; default: that of the run; may repeat", (), holds_rows=True
+        "text for lsa and self; default: that of the run; may repeat", (), holds_rows=True
     )
     test: str | None = option("labelled texts, scored once at the end", None, holds_rows=True)
     test_labels: str | None = option("labels of --test, one per line", None)
@@ -72,7 +72,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         panel="Training",
     )
     arms: tuple[ArmName, ...] | None = option(
-        "of warm,frozen,cold,lsa,tfidf; default: all there is a model or text for",
+        "of warm,frozen,cold,lsa,tfidf, and self; default: all but self that can be compared",
         None,
         comma_separated=True,
         metavar="NAMES",
@@ -86,6 +86,13 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         "time to take in all: fewer trials, no cold, fewer seeds and subsets",
         None,
         above=0,
+        panel="Training",
+    )
+    self_texts: int | None = advanced(
+        "unlabelled texts that self learns from; default: 8192 on a GPU, 1024 without",
+        None,
+        least=8,
+        metavar="N",
         panel="Training",
     )
     processes: str | None = advanced(
@@ -130,6 +137,10 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     def arm_names(self) -> tuple[ArmName, ...]:
         """Return the arms to compare; without a run, those that need none."""
         return self.arms or (*TRANSFORMER_ARMS * bool(self.from_runs), *BASELINE_ARMS)
+
+    def preference(self, seed: int) -> int:
+        """Return what is higher the earlier a seed is named; lowest for one that is not."""
+        return -self.seeds.index(seed) if seed in self.seeds else -len(self.seeds)
 
     def _check_arms(self) -> None:
         if not self.from_runs and not self.unlabelled:

@@ -1,8 +1,7 @@
 """What a comparison trains: the arms of every run, each with the texts as it reads them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,8 +16,9 @@ from warmstart.comparison.arms import (
 )
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
+from warmstart.comparison.self_training import MOST_TEXTS, SelfArm
 from warmstart.comparison.spaces import Spaces, read_spaces
-from warmstart.data.corpus import read_passages
+from warmstart.comparison.unlabelled import UnlabelledTexts, pretraining_files, texts_to_label
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import (
@@ -33,13 +33,12 @@ from warmstart.data.splits import (
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import quantity
-from warmstart.jsonfiles import from_json
 from warmstart.remotefiles import local_name
-from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import ModelConfig, ablation_warning
+from warmstart.tasks.baseline import Baseline
 from warmstart.tasks.finetuning import FinetuningTask, Labels
 from warmstart.tasks.labelled_data import (
     check_same_form,
@@ -53,7 +52,6 @@ from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
-UNLABELLED_CHARS = 1 << 23  # that a baseline reads of unlabelled text
 HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
 
 
@@ -154,7 +152,7 @@ def plan_experiment(config: CompareConfig) -> ExperimentPlan:
     sources = [read_backbone(path) for path in config.from_runs]
     texts = read_texts(config)
     spaces = Spaces()
-    if "lsa" in config.arm_names:
+    if not {"lsa", "self"}.isdisjoint(config.arm_names):
         spaces = read_spaces(config, dict(zip(run_names(sources), sources, strict=True)))
     plan = plan_arms(config, texts, sources, spaces)
     if len(plan.arms) < 2:
@@ -176,52 +174,30 @@ def plan_arms(
     notes += [
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
-    arms = _transformer_arms(config, texts, named, notes)
-    unlabelled = UnlabelledTexts(texts.training.texts, _files(sources))
-    arms += _baseline_arms(config, texts, spaces, unlabelled, notes)
+    by_name = {name: analysed.space for name, analysed in spaces.by_arm.items()}
+    unlabelled = UnlabelledTexts(texts.training.texts, pretraining_files(sources))
+    baselines = list(texts.task.baselines(texts.labels, config, by_name, unlabelled))
+    _check_self_training(config, texts)
+    arms = [
+        _with_unlabelled(planned, config, texts, spaces, baselines)
+        for planned in _transformer_arms(config, texts, named, notes)
+    ]
+    arms += _baseline_arms(config, texts, spaces, baselines, notes)
     return ExperimentPlan(arms, texts, list(sources), seen, spaces, notes)
-
-
-@dataclass(frozen=True)
-class UnlabelledTexts:
-    """The texts that a baseline may read without their labels, as the pretrained arms have."""
-
-    labelled: Sequence[str]  # of the training file
-    files: tuple[str, ...]  # that the runs were pretrained on, where they still are
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.labelled
-        num_chars = 0
-        for passage in chain.from_iterable(read_passages(Path(file)) for file in self.files):
-            yield from passage.rows
-            num_chars += sum(map(len, passage.rows))
-            if num_chars > UNLABELLED_CHARS:
-                return
-
-
-def _files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
-    """Return the files that runs were pretrained on, where they are still to be found."""
-    listed: list[InputFile] = []
-    for source in sources:
-        recorded = source.folder.read_json(source.folder.data_file)
-        listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
-    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
 
 
 def _baseline_arms(
     config: CompareConfig,
     texts: ExperimentTexts,
     spaces: Spaces,
-    unlabelled: UnlabelledTexts,
+    baselines: Sequence[Baseline],
     notes: list[str],
 ) -> list[PlannedArm]:
     """Return the baselines that are asked for; those by default only where there are any."""
-    by_name = {name: analysed.space for name, analysed in spaces.by_arm.items()}
-    baselines = list(texts.task.baselines(texts.labels, config, by_name, unlabelled))
     for name in (name for name in BASELINE_ARMS if name in config.arm_names):
         if name not in {baseline.arm for baseline in baselines}:
             reason = f"{texts.task.description} has no baseline to compare with"
-            if by_name:
+            if spaces.by_arm:
                 reason = f"{texts.task.description} has no such baseline"
             elif baselines:
                 reason = "no run keeps an analysis of its text; give the text with --unlabelled"
@@ -264,10 +240,14 @@ def _transformer_arms(
 ) -> list[PlannedArm]:
     """Return the Transformer arms, grouped by kind."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    is_compiled = runtime.device.type == "cuda" and repays_compiling(config)
+    may_compile = runtime.device.type == "cuda" and config.compile is not False
+    is_compiled = may_compile and repays_compiling(config)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
     shared = SharedModule()
-    kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
+    kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold", "self")
+    classes: dict[ArmKind, type[TransformerArm]] = {"self": SelfArm}
+    if texts.task.solves_heads:
+        classes["frozen"] = FrozenArm
     arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arm_names}
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
@@ -281,8 +261,7 @@ def _transformer_arms(
             if kind == "cold" and cold in planned:
                 continue
             name = cold if kind == "cold" else f"{kind}{ending}"
-            is_solved = kind == "frozen" and texts.task.solves_heads
-            arm = (FrozenArm if is_solved else TransformerArm)(
+            arm = classes.get(kind, TransformerArm)(
                 name=name,
                 kind=kind,
                 source=source,
@@ -292,12 +271,51 @@ def _transformer_arms(
                 tuning=config,
                 runtime=runtime,
                 cold=None if kind == "cold" else cold,
-                is_compiled=is_compiled,
+                is_compiled=is_compiled or (kind == "self" and may_compile),
                 shared=shared,
             )
             arms[kind].append(PlannedArm(arm, parts, sum(scored.is_truncated), model.max_length))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
+
+
+def _check_self_training(config: CompareConfig, texts: ExperimentTexts) -> None:
+    """Refuse what a model cannot label for itself."""
+    if "self" not in config.arm_names:
+        return
+    problem = None
+    if not texts.task.learns_shares:
+        problem = f"{texts.task.description} cannot learn from probabilities of its own"
+    elif texts.training.seconds is not None:
+        problem = "unlabelled texts are no pairs, which the labelled ones are"
+    elif config.pieces:
+        problem = "unlabelled texts are not split into pieces, as the labelled ones are"
+    if problem:
+        raise WarmstartError(f"--arms {','.join(config.arm_names)}: {problem}; leave self out")
+
+
+def _with_unlabelled(
+    planned: PlannedArm,
+    config: CompareConfig,
+    texts: ExperimentTexts,
+    spaces: Spaces,
+    baselines: Sequence[Baseline],
+) -> PlannedArm:
+    """Return an arm that teaches itself with its unlabelled texts, and what labels them besides."""
+    arm = planned.arm
+    if not isinstance(arm, SelfArm):
+        return planned
+    limit = config.self_texts or MOST_TEXTS[arm.runtime.kind]
+    read = texts_to_label(config, arm.source, texts.data, limit)
+    rule = config.truncate or texts.task.truncate
+    split = for_tokenizer(read, arm.source.tokenizer, is_pieces=False)
+    pool, _ = texts.task.encode(split, arm.source.tokenizer, arm.model, rule)
+    seen = [
+        baseline
+        for baseline in baselines
+        if baseline.name in spaces.by_arm and spaces.parent_of(baseline.name) in (None, arm.source)
+    ]
+    return replace(planned, arm=replace(arm, pool=pool, baselines=tuple(seen)))
 
 
 def repays_compiling(config: CompareConfig) -> bool:

@@ -51,6 +51,7 @@ MARKERS: dict[ArmKind, str] = {
     "frozen": "s",
     "cold": "^",
     "baseline": "D",
+    "self": "P",
 }
 
 

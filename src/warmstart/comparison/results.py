@@ -12,7 +12,7 @@ from warmstart.model.attention_weights import AttentionMap
 from warmstart.tasks.fitting import Epoch
 from warmstart.tasks.registry import finetuning_task
 
-ArmKind = Literal["warm", "frozen", "cold", "baseline"]
+ArmKind = Literal["warm", "frozen", "cold", "baseline", "self"]
 SplitName = Literal["validation", "test", "cross-validation"]
 Outcome = Literal["better", "worse", "none"]
 SKEWED = 1.5  # times the share of a class where all are equal
@@ -190,6 +190,11 @@ class Comparison:
     def pretrained(self) -> tuple[str, ...]:
         """Return the names of the arms that start from a pretrained run."""
         return self.arm_names("warm", "frozen")
+
+    @property
+    def self_trained(self) -> tuple[str, ...]:
+        """Return the names of the arms that label unlabelled texts for themselves."""
+        return self.arm_names("self")
 
     def opponents(self, name: str) -> list[str]:
         """Return the arms without pretraining that a pretrained arm has to beat."""

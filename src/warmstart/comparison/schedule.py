@@ -19,7 +19,7 @@ from warmstart.runs.facts import CellName
 from warmstart.training.length import Clock
 
 Job = tuple[CellGroup, Step]
-ORDER: tuple[ArmKind, ...] = ("baseline", "warm", "frozen", "cold")
+ORDER: tuple[ArmKind, ...] = ("baseline", "warm", "frozen", "self", "cold")
 
 
 @dataclass

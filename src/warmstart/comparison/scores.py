@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal
 
 import numpy as np
@@ -257,16 +257,20 @@ def outcome_of(estimate: Estimate) -> Outcome:
 def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield each pretrained arm with its opponents.
 
-    Warm arms are also compared with their frozen arm and with each other.
+    Warm arms are also compared with their frozen arm and with each other, self-trained ones with
+    every other arm.
     """
+    for name, other in product(comparison.self_trained, comparison.arms):
+        if other.kind != "self":
+            yield name, other.name
     for index, first in enumerate(comparison.arms):
         if first.name not in comparison.pretrained:
             continue
-        for other, second in enumerate(comparison.arms):
+        for place, second in enumerate(comparison.arms):
             is_compared = second.name in comparison.opponents(first.name)
             if first.kind == "warm":
                 is_own_frozen = second.kind == "frozen" and second.source == first.source
-                is_compared |= is_own_frozen or (second.kind == "warm" and other > index)
+                is_compared |= is_own_frozen or (second.kind == "warm" and place > index)
             if is_compared:
                 yield first.name, second.name
 
@@ -274,6 +278,11 @@ def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def rank_pretrained(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the pretrained arms at one subset, the best on validation first."""
     return [arm for arm in rank_arms(scores, labels) if arm in comparison.pretrained]
+
+
+def rank_self_trained(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
+    """Return the arms at one subset that label texts for themselves, the best first."""
+    return [arm for arm in rank_arms(scores, labels) if arm in comparison.self_trained]
 
 
 def save_labels(

@@ -26,6 +26,7 @@ from warmstart.comparison.scores import (
     count_costs,
     mean_curves,
     rank_pretrained,
+    rank_self_trained,
     save_labels,
     score_arms,
     times_to_accuracy,
@@ -79,8 +80,14 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
     ]
     adjusted = adjust_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
-        if difference.first == rank_pretrained(comparison, scores, difference.labels)[0]:
+        if difference.first in _judged(comparison, scores, difference.labels):
             yield _verdict(comparison, difference, p_value, len(family))
+
+
+def _judged(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
+    """Return the arms that the findings speak of: the best pretrained and self-trained ones."""
+    ranked = rank_pretrained(comparison, scores, labels)
+    return ranked[:1] + rank_self_trained(comparison, scores, labels)[:1]
 
 
 def _family(
@@ -100,6 +107,11 @@ def _family(
             for source, other in best_of_run.items():
                 if source != comparison.arm(arm).source:
                     yield arm, other
+    self_trained = rank_self_trained(comparison, scores, labels)
+    for arm in self_trained[:1] if comparison.has_test else self_trained:
+        for each in comparison.arms:
+            if each.name not in self_trained:
+                yield arm, each.name
 
 
 def _verdict(
@@ -122,22 +134,48 @@ def _verdict(
 def advise(
     comparison: Comparison, scores: Sequence[ArmScore], verdicts: Sequence[Verdict]
 ) -> Advice:
+    """Name the arm to use: a self-trained one only where it beats every other arm.
+
+    It costs several trainings, and it learns labels that nobody gave.
+    """
+    labels, scale = comparison.subsets[-1], comparison.scale
+    usual = _advise_without_self_training(comparison, scores, verdicts)
+    best = next(iter(rank_self_trained(comparison, scores, labels)), None)
+    judged = [v for v in verdicts if (v.first, v.labels) == (best, labels)]
+    if best is None or not judged or any(v.outcome != "better" for v in judged):
+        return usual
+    accuracy = {row.arm: row.scored.accuracy for row in scores if row.labels == labels}
+    second = max((v.second for v in judged), key=lambda arm: accuracy[arm])
+    gap = f"{scale.size(accuracy[best] - accuracy[second])} {scale.ahead} {second}"
+    return _advice(comparison, best, accuracy[best], f", {gap}")
+
+
+def _advice(
+    comparison: Comparison, arm: str, accuracy: float, reason: str, until: str = ""
+) -> Advice:
+    """Return the advice to use an arm with all labels."""
+    where = f"{comparison.scored_split.where} with {quantity(comparison.subsets[-1], 'label')}"
+    metric = "" if comparison.metric == "accuracy" else f" {comparison.metric}"
+    score = f"{comparison.scale.write(accuracy)}{metric} {where}"
+    name = f"{_describe_arm(comparison, arm)}{until}"
+    return Advice(arm=arm, sentence=f"Use {name}: {score}{reason}.")
+
+
+def _advise_without_self_training(
+    comparison: Comparison, scores: Sequence[ArmScore], verdicts: Sequence[Verdict]
+) -> Advice:
     """Name the arm to use: the pretrained arm that validation prefers, unless an opponent wins.
 
     The baseline, which is cheaper, also wins when no difference is shown, unless the pretrained arm
     is ahead and chance seldom gives such a lead: a lack of scored texts is no reason to lose it.
     """
     labels, scale = comparison.subsets[-1], comparison.scale
-    ranked = rank_arms(scores, labels)
+    ranked = [arm for arm in rank_arms(scores, labels) if arm not in comparison.self_trained]
     accuracy = {row.arm: row.scored.accuracy for row in scores if row.labels == labels}
     lead = next(iter(rank_pretrained(comparison, scores, labels)), None)
 
     def use(arm: str, reason: str, until: str = "") -> Advice:
-        where = f"{comparison.scored_split.where} with {quantity(labels, 'label')}"
-        name = f"{_describe_arm(comparison, arm)}{until}"
-        metric = "" if comparison.metric == "accuracy" else f" {comparison.metric}"
-        score = f"{scale.write(accuracy[arm])}{metric} {where}"
-        return Advice(arm=arm, sentence=f"Use {name}: {score}{reason}.")
+        return _advice(comparison, arm, accuracy[arm], reason, until)
 
     if lead is None:
         return use(ranked[0], "; no pretrained model was compared")
@@ -191,6 +229,8 @@ def _strongest_opponent(
 
 def _describe_arm(comparison: Comparison, arm: str) -> str:
     """Name an arm for a reader who does not know the arms."""
+    if arm in comparison.self_trained:
+        return f"the pretrained model, taught by itself ({arm})"
     return f"the pretrained model ({arm})" if arm in comparison.pretrained else arm
 
 

@@ -37,6 +37,7 @@ class Dataset:
     seconds: Sequence[str] | None = None  # the second text of each pair, none empty
     words: Sequence[Sequence[WordSpan]] = ()  # of each text, where words or tokens have labels
     groups: Sequence[str] = ()  # rows of one group stay in one split: questions about a passage
+    shares: Sequence[Mapping[str, float]] = ()  # of classes, where labels are not certain
     targets: Sequence[Any] = ()
     strata: Sequence[int] = ()  # the class of each row, of which every subset has its share
     ids: Sequence[Sequence[int]] = ()  # tokens as a model reads them

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from warmstart import progress
 from warmstart.data.corpus import Passage, read_passages
 from warmstart.errors import WarmstartError
-from warmstart.formats import shorten
+from warmstart.formats import quantity, shorten
 from warmstart.look.commands import LookPositionsConfig
 from warmstart.model.attention import frequencies, sinusoids
 from warmstart.model.backbone import Backbone
@@ -240,8 +240,8 @@ def cut_windows(documents: Sequence[Sequence[int]], length: int) -> tuple[list[l
     if not windows:
         raise WarmstartError("--test holds no text of two or more tokens")
     return windows, (
-        f"Only {len(full)} windows are {length:,} tokens long, so shorter texts are used too: late"
-        " positions are averaged over other texts than early ones."
+        f"The text has only {quantity(len(full), 'window')} of {length:,} tokens, so shorter ones"
+        " are used too: late positions are averaged over other texts than early ones."
     )
 
 

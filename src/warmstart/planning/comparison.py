@@ -17,6 +17,7 @@ from warmstart.comparison.budget import (
     final_s,
     measure_arms,
     num_at_once,
+    with_teaching,
 )
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
@@ -188,11 +189,12 @@ def _sheet_pace(planned: PlannedArm, config: CompareConfig, machine: PlannedMach
     num_valid, num_test = len(splits.valid), len(splits.test) if splits.test else 0
     if job.is_frozen:
         return ArmPace(text_s=text_s, reading_s=text_s * num_valid, scoring_s=text_s * num_test)
-    return ArmPace(
+    trained = ArmPace(
         step_s=step_seconds(job, sheet, target),
         validation_s=text_s * num_valid,
         scoring_s=text_s * num_test,
     )
+    return with_teaching(trained, planned.arm, text_s)
 
 
 def sentences(plan: ComparisonPlan) -> list[str]:

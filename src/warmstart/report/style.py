@@ -27,6 +27,7 @@ SHADES: dict[str, tuple[str, ...]] = {
     "frozen": ("#2a9d8f", "#5fc2ae", "#146056", "#8fbf4d", "#4f8f3a", "#86aaa4"),
     "cold": ("#2166ac", "#74a9d8", "#123a66", "#9a8fd0"),
     "baseline": ("#757575", "#a6a6a6", "#4a4a4a", "#a89f8c"),
+    "self": ("#7b4ea3", "#b58fd0", "#4f2d70"),
 }
 _SETTINGS = Path(__file__).parent / "templates" / "figures.mplstyle"
 

@@ -30,6 +30,7 @@ from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead, describe_head, solve_head
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import TrainingJob
+from warmstart.tasks.teaching import share_rows
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches, text_outputs
 from warmstart.training.step import Evaluation, Objective
@@ -38,7 +39,11 @@ Floats = NDArray[np.float64]
 
 
 class ClassifyObjective:
-    """Summed cross-entropy over labelled texts, weighted by class."""
+    """Summed cross-entropy over labelled texts, weighted by class.
+
+    A target is the number of a class, or the share of every class: of a doubtful label, or a
+    teacher's probabilities.
+    """
 
     def __init__(self, weights: Tensor) -> None:
         self.weights = weights  # (C,) on the device of the model
@@ -52,20 +57,34 @@ class ClassifyObjective:
 
     def count(self, group: Sequence[LabelledBatch]) -> dict[str, float]:
         """Add up the weights of the texts."""
-        return {"label": sum(float(self.counted[batch.targets].sum()) for batch in group)}
+        return {"label": sum(float(self._weights_of(batch.targets).sum()) for batch in group)}
+
+    def _weights_of(self, targets: Tensor) -> Tensor:
+        """Return the weight of every text: (B,)."""
+        is_shared = targets.dim() == 2
+        return targets.double() @ self.counted if is_shared else self.counted[targets]
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> dict[str, Tensor]:
         """Return the summed loss."""
         layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
         logits = model(batch.ids, layout)
-        weights = self.weights.to(logits.dtype)
-        return {"label": F.cross_entropy(logits, batch.targets, weights, reduction="sum")}
+        weights, targets = self.weights.to(logits.dtype), batch.targets
+        if targets.is_floating_point():
+            targets = targets.to(logits.dtype)
+        return {"label": F.cross_entropy(logits, targets, weights, reduction="sum")}
 
 
-def class_weights(classes: Sequence[int], num_classes: int) -> list[float]:
+def class_weights(targets: Sequence[Any], num_classes: int) -> list[float]:
     """Return weights that give every class the same total; all one when classes are balanced."""
-    counts = [max(1, classes.count(k)) for k in range(num_classes)]
-    return [len(classes) / (num_classes * count) for count in counts]
+    counts = np.maximum(1.0, sum_shares(targets, num_classes))
+    return (len(targets) / (num_classes * counts)).tolist()
+
+
+def sum_shares(targets: Sequence[Any], num_classes: int) -> Floats:
+    """Return how many texts each class has; a text with shares counts in part for each: (C,)."""
+    if len(targets) and isinstance(targets[0], np.ndarray):
+        return np.sum(targets, axis=0, dtype=np.float64)
+    return np.bincount(targets, minlength=num_classes).astype(np.float64)
 
 
 def class_names(train: Dataset) -> tuple[str, ...]:
@@ -105,6 +124,7 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     solves_heads = True
+    learns_shares = True
     page_output = "label"
     truncate = "middle"  # both ends of a text say more than its beginning alone
 
@@ -116,6 +136,12 @@ class ClassifyTask(FinetuningTask):
 
     def targets(self, data: Dataset, labels: Labels) -> list[Any]:
         return class_numbers(data, labels["classes"])
+
+    def training_rows(self, train: Dataset, labels: Labels, max_length: int) -> Dataset:
+        """Return a class number for each text, or the share of every class where there are any."""
+        if not train.shares:
+            return train
+        return replace(train, targets=tuple(share_rows(train.shares, labels["classes"])))
 
     def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
         counts = count_classes(targets, labels["classes"])
@@ -141,7 +167,7 @@ class ClassifyTask(FinetuningTask):
         num_classes = len(fit.labels["classes"])
         weights = [1.0] * num_classes
         if fit.tuning.balance == "weights":
-            weights = class_weights(list(fit.train.targets), num_classes)
+            weights = class_weights(fit.train.targets, num_classes)
         return ClassifyObjective(torch.tensor(weights, device=fit.runtime.device))
 
     def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Floats:

@@ -156,6 +156,7 @@ class FinetuningTask(Task):
     layer_decay: ClassVar[float | None] = None  # by default; None: 0.65 if warm, else 1
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
+    learns_shares: ClassVar[bool] = False  # whether a label may be a probability of every class
     has_threshold: ClassVar[bool] = False  # chosen on validation texts; decides the answers
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
     scale: ClassVar[Scale] = SHARES  # how the score that models are compared by is written
