@@ -340,6 +340,30 @@ def test_it_is_planned(sets: Sets, base: Path) -> None:
     assert planned["steps"] > 0
 
 
+def test_columns_of_zero_and_one_are_the_same_labels(sets: Sets, base: Path, here: Path) -> None:
+    """A run of one form reads the other: the same texts, labels and scores."""
+    for name in ("train", "valid"):
+        rows = [line.split("\t") for line in getattr(sets, name).read_text().splitlines()[1:]]
+        lines = [
+            f"{text},{','.join(str(+(n in cell)) for n in sorted(WORDS))}" for cell, text in rows
+        ]
+        header = ",".join(["text", *sorted(WORDS)])
+        Path(f"{name}.csv").write_text("\n".join([header, *lines]) + "\n")
+    (report,) = succeed("data train.csv --json").json["files"]
+    (same,) = succeed(f"data {sets.train} --json").json["files"]
+    assert report["labels"] == same["labels"]
+    training = f"finetune --from {base} --epochs 1 {MACHINE}"
+    ran = succeed(f"{training} --train train.csv --valid valid.csv -o columns")
+    assert "its columns animal, colour, place hold 0 or 1, so this is --task multilabel" in ran.err
+    succeed(f"{training} --train {sets.train} --valid {sets.valid} -o cells")
+    scored = [
+        succeed(f"evaluate {run_folder} --test {test} --json {MACHINE}").json["micro_f1"]
+        for run_folder in ("columns", "cells")
+        for test in ("valid.csv", sets.valid)
+    ]
+    assert len(set(scored)) == 1
+
+
 def test_the_report_of_a_file_counts_each_label(sets: Sets) -> None:
     (report,) = succeed(f"data {sets.train} --json").json["files"]
     assert (report["rows"], set(report["labels"])) == (160, set(WORDS))
