@@ -124,6 +124,7 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     solves_heads = True
+    follows_select = True
     learns_shares = True
     page_output = "label"
     truncate = "middle"  # both ends of a text say more than its beginning alone
