@@ -128,6 +128,12 @@ TWO = ["a b", "c d"]
         (TWO, ["x"], "inconsistent numbers of samples"),
         (TWO, [0.5, 1.5], "Unknown label type"),
         (TWO, None, "requires y"),
+        (TWO, ["x", None], r"y\[1\] is None: 1 text of 2 without a label"),
+        (
+            TWO * 2,
+            pd.Series(["x", float("nan"), "y", float("nan")]),
+            r"y\[1\] is nan: 2 texts of 4",
+        ),
     ],
 )
 def test_what_cannot_be_learned_is_a_value_error(x: Any, y: Any, problem: str) -> None:

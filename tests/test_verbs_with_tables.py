@@ -124,6 +124,36 @@ def test_values_without_keywords_are_refused() -> None:
         warmstart.finetune("runs/base", "clean.csv")  # type: ignore[misc]
 
 
+def test_a_table_without_a_keyword_is_not_printed(frame: pd.DataFrame) -> None:
+    with pytest.raises(WarmstartError, match="takes keywords, not a DataFrame, 'out' without a"):
+        warmstart.finetune(frame, "out")  # type: ignore[misc]
+
+
+def test_what_is_returned_has_a_short_repr(
+    warm: Path, frame: pd.DataFrame, world: World, here: Path
+) -> None:
+    columns = {"text": "comment", "label": "sentiment"}
+    compared = warmstart.compare(
+        unlabelled=[world.texts],
+        train=frame,
+        columns=columns,
+        out="quick",
+        labels=["16"],
+        seeds=[0],
+    )
+    results = (
+        compared,
+        compared.model,
+        warmstart.load(warm),
+        warmstart.predict(run=warm, file=frame, columns={"text": "comment"}),
+        warmstart.report_data(files=[frame], columns=columns),
+        warmstart.review(train=frame, columns=columns),
+    )
+    for result in results:
+        assert len(repr(result)) < 1000
+    assert "more]" in repr(results[3])
+
+
 @pytest.mark.parametrize("text", [None, float("nan"), 5])
 def test_a_text_that_is_none_is_named(text: Any, warm: Path, masked: Path) -> None:
     problem = rf"texts\[1\] is {text}, not a string"

@@ -56,9 +56,15 @@ def _refuse_positions(name: str, args: tuple[Any, ...], settings: type[Settings]
         known = sorted(settings.declared(), key=lambda setting: not setting.is_required)
         first = ", ".join(f"{s.name}=…" for s in known if s.is_required or s.key == "from")
         raise WarmstartError(
-            f"{name} takes keywords, not {', '.join(map(repr, args))} without a name; write "
+            f"{name} takes keywords, not {', '.join(map(_brief, args))} without a name; write "
             f"{name}({first}); help(warmstart.{name}) lists all of them"
         )
+
+
+def _brief(value: Any) -> str:
+    """Return a value as it was written, if it is short, else its type."""
+    is_plain = isinstance(value, str | Path | int | float | None)
+    return shorten(repr(value), 60) if is_plain else f"a {type(value).__name__}"
 
 
 @contextmanager

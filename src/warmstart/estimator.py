@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from warmstart.dataframes import write_table
 from warmstart.display import show_in_python
 from warmstart.errors import WarmstartError
+from warmstart.formats import quantity
 from warmstart.progress import silence
 from warmstart.recipes.finetune import finetune
 from warmstart.settings.python_words import python_words
@@ -163,6 +164,13 @@ def _labels(y: Any) -> NDArray[Any]:
     if y is None:
         raise ValueError("Classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
+    missing = [row for row, label in enumerate(labels.tolist()) if label is None or label != label]
+    if missing:
+        raise ValueError(
+            f"y[{missing[0]}] is {labels[missing[0]]}: {quantity(len(missing), 'text')} of "
+            f"{len(labels):,} without a label; leave them out of X and y, such as by "
+            "df.dropna(subset=['label'])"
+        )
     check_classification_targets(labels)
     return np.asarray(labels)
 

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from math import floor, log10
+from typing import Any
 
 # Everything that moves the cursor, changes colours or the direction of the text, or is half a
 # character. Tabs stay.
@@ -16,6 +17,7 @@ _CONTROLS = re.compile(
 # Marks of Markdown inside a line; a colon and an @ turn addresses into links.
 _MARKS = re.compile(r"[\\`*_\[\]|~#]|:(?=//)|@")
 MOST_CHOICES = 5  # in one sentence
+MOST_CHARS = 60  # of a value in a `repr`
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines has them
 
 
@@ -138,3 +140,25 @@ def code_span(text: str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
+
+
+class Brief:
+    """A dataclass whose `repr` fits in a few lines: long values are named by their type."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:  # or a dataclass would write one with everything in it
+            setattr(cls, "__repr__", Brief.__repr__)  # noqa: B010 (mypy refuses the assignment)
+
+    def __repr__(self) -> str:
+        fields = getattr(type(self), "__dataclass_fields__", {})
+        values = (f"{name}={_brief(getattr(self, name))}" for name in fields)
+        return f"{type(self).__name__}({', '.join(values)})"
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    if len(text) <= MOST_CHARS:
+        return text
+    num = f" of {len(value):,}" if hasattr(value, "__len__") else ""
+    return f"<{type(value).__name__}{num}>"

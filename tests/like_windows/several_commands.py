@@ -30,6 +30,7 @@ def ran(line: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":  # the processes of a comparison import this file
+    sys.stdin.reconfigure(encoding="utf-8")
     results = [ran(line) for line in sys.stdin if line.strip()]
     sys.stdout.write(json.dumps(results, indent=1) + "\n")
     sys.exit(any(result["code"] for result in results))

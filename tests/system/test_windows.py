@@ -1,5 +1,6 @@
 """The main commands where Python has only what Windows has; see like_windows/sitecustomize.py."""
 
+import csv
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +28,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the commands of commands.txt, and two more, in a folder of their own."""
+    """Run the commands of commands.txt in a folder of their own."""
     path = tmp_path_factory.mktemp("windows")
     lines = (HERE / "commands.txt").read_text(encoding="utf-8")
-    lines += "export base -o exported\nimport exported -o imported\n"
     done = _run([str(HERE / "several_commands.py")], path, lines)
     results = json.loads(done.stdout)
     assert {line["line"]: line["err"] for line in results if line["code"]} == {}
@@ -76,6 +77,7 @@ def test_the_main_commands_work(folder: Path) -> None:
     assert not list(filter(is_temporary, folder.rglob(".*")))
     assert (folder / "comparison" / "results.json").exists()
     assert b"\r\n" not in (folder / "samples" / "train.tsv").read_bytes()
+    assert len((folder / "日本 été.csv").read_text(encoding="utf-8").splitlines()) == 6
 
 
 def test_a_run_is_locked_and_a_killed_one_is_not(tmp_path: Path) -> None:
@@ -146,21 +148,34 @@ def test_verify_resume_says_what_it_needs(tmp_path: Path) -> None:
     assert "verify-resume kills processes that it forks" in done.stderr
 
 
-def test_a_server_starts_and_stops(folder: Path) -> None:
+def test_a_server_starts_writes_labels_and_stops(folder: Path) -> None:
     words = [sys.executable, "-m", "warmstart", "serve", "warm", "--port", "0"]
     with subprocess.Popen(
-        words, cwd=folder, env=_environment(folder), stderr=subprocess.PIPE, encoding="utf-8"
+        [*words, "--label", "to label.csv"],
+        cwd=folder,
+        env=_environment(folder),
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     ) as process:
         assert process.stderr
         lines: list[str] = []
         while not (match := re.search(r"serving on (http://\S+);", "".join(lines))):
             lines.append(process.stderr.readline())
             assert lines[-1], lines
-        with urllib.request.urlopen(f"{match[1]}/health", timeout=60) as answer:
-            assert answer.status == 200
+        table = _answer(f"{match[1]}/labels")
+        _answer(f"{match[1]}/label", {"version": table["version"], "row": 1, "label": "fine"})
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
     assert (process.returncode, "Traceback" in rest) == (0, False), rest
+    rows = csv.DictReader((folder / "to label.csv").read_text(encoding="utf-8").splitlines())
+    assert [row["label"] for row in rows] == ["", "fine", "", "", ""]
+
+
+def _answer(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
 
 
 def test_output_that_is_piped_on_windows_is_utf8(monkeypatch: pytest.MonkeyPatch) -> None:

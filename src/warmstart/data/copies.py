@@ -19,6 +19,7 @@ from warmstart.data.fingerprints import (
     distinct,
 )
 from warmstart.data.numbers import NumberSummary
+from warmstart.formats import Brief
 
 _SHOWN_CHARS = 120  # of an example
 
@@ -84,7 +85,7 @@ class SharedTexts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataReport:
+class DataReport(Brief):
     """The content of files, and the texts they share."""
 
     files: tuple[FileReport, ...]

@@ -110,7 +110,7 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> Path:
     return write_whole(path, page.encode())
 
 
-class Shown:
+class Shown(formats.Brief):
     """A result that a notebook shows as HTML."""
 
     def pieces(self) -> Sequence[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import Fingerprints, fingerprint, fingerprints_of
 from warmstart.data.labelled import Dataset
-from warmstart.evaluation.calibration import at_temperature, fit_temperature
+from warmstart.evaluation.calibration import fit_temperature
 from warmstart.seeds import derive_seed
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -45,14 +45,15 @@ class View:
     texts: Floats  # (texts, C)
     held_out: Floats | None = None  # (labels, C); None: too few labels
 
-    def calibrate(self, classes: Sequence[int]) -> Floats:
-        """Return what it says of the texts, as sure as it is right about the labels."""
+    def weight(self, classes: Sequence[int] | NDArray[np.int64]) -> float:
+        """Return by how much its logits should spread, so that it is as sure as it is right."""
         if self.held_out is None:
-            return self.texts
-        return at_temperature(self.texts, fit_temperature(classes, self.held_out))
+            return 1.0
+        temperature = fit_temperature(classes, self.held_out)
+        return float(_centre(_logits(self.texts)).std()) / temperature
 
 
-def label_folds(classes: Sequence[int], num: int) -> NDArray[np.int64] | None:
+def label_folds(classes: Sequence[int] | NDArray[np.int64], num: int) -> NDArray[np.int64] | None:
     """Return the fold of each label, each class spread evenly; None: a class may be left out."""
     counts = np.bincount(classes)
     if num < 2 or (counts[counts > 0] < 2).any():
@@ -62,21 +63,23 @@ def label_folds(classes: Sequence[int], num: int) -> NDArray[np.int64] | None:
     return numbers
 
 
-def agree(views: Sequence[Floats], priors: Floats) -> Floats:
+def agree(views: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
     """Return the probability of every class by several models together: (texts, C).
 
-    Their logits are added up, as if they erred independently, and scaled to one spread. Then each
-    class gets its share of the texts (distribution alignment; Berthelot et al., 2020), as a model
-    of few labels may prefer one of them everywhere.
+    Their logits, scaled to spread by their weights, are added up as if they erred independently.
+    The sum is scaled to one spread, because they do not err independently. Then each class gets
+    its share of the texts (distribution alignment; Berthelot et al., 2020), as a model of few
+    labels may prefer one of them everywhere.
     """
-    logits = SHARPNESS * _scale(np.sum([_logits(view) for view in views], axis=0))
+    scaled = [w * _scale(_logits(view)) for w, view in zip(weights, views, strict=True)]
+    logits = SHARPNESS * _scale(np.sum(scaled, axis=0))
     shift = np.zeros(logits.shape[1])
     for _ in range(ALIGNMENTS):
         shift += np.log(priors / np.maximum(_softmax(logits + shift).mean(axis=0), LEAST))
     return _softmax(logits + shift)
 
 
-def class_priors(classes: Sequence[int], num_classes: int) -> Floats:
+def class_priors(classes: Sequence[int] | NDArray[np.int64], num_classes: int) -> Floats:
     """Return the share of each class among labels, by Laplace's rule: (C,)."""
     counts = np.bincount(classes, minlength=num_classes) + 1.0
     priors: Floats = counts / counts.sum()
@@ -161,9 +164,14 @@ def _logits(shares: Floats) -> Floats:
 
 def _scale(logits: Floats) -> Floats:
     """Return logits of each class with mean zero, all together with variance one."""
-    centred = logits - logits.mean(axis=0)
+    centred = _centre(logits)
     scaled: Floats = centred / max(float(centred.std()), 1e-12)
     return scaled
+
+
+def _centre(logits: Floats) -> Floats:
+    centred: Floats = logits - logits.mean(axis=0)
+    return centred
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -16,7 +16,7 @@ from warmstart.batching.truncation import EncodedTexts, encode_texts, truncate, 
 from warmstart.data.labelled import PAIR
 from warmstart.dataframes import Tabular
 from warmstart.errors import OVERFLOW, WarmstartError
-from warmstart.formats import shorten
+from warmstart.formats import Brief, shorten
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.backbone import Backbone
 from warmstart.runtime import Runtime
@@ -54,6 +54,7 @@ KINDS = {
     "probable_words": ("predict words", "a language model", "pretrain"),
 }
 FORMS = ("single texts", "pairs (text, text2)")
+MOST_SHOWN = 3  # predictions in the `repr` of a list of them
 MICRO_TOKENS = 8192  # padded tokens read together by default
 
 
@@ -113,7 +114,7 @@ class MissingVerbError(WarmstartError, AttributeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextModel:
+class TextModel(Brief):
     """A trained model; subclasses have the verbs of their kind, and the others are refused."""
 
     name: str  # for messages: the path of its run
@@ -361,6 +362,12 @@ def list_texts(verb: str, name: str, texts: Iterable[str]) -> list[str]:
 
 class Predictions(list[Any], Tabular):
     """What a model answers to texts, in their order; None where there is no text."""
+
+    def __repr__(self) -> str:
+        shown = [repr(answer) for answer in self[:MOST_SHOWN]]
+        if len(self) > MOST_SHOWN:
+            shown.append(f"… {len(self) - MOST_SHOWN:,} more")
+        return f"[{', '.join(shown)}]"
 
     def records(self) -> list[Mapping[str, Any]]:
         columns = [None if answer is None else answer.columns() for answer in self]
