@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -133,7 +134,9 @@ class ClassifyTask(FinetuningTask):
         return describe_labels(train, valid)
 
     def read_labels(self, train: Dataset) -> dict[str, Any]:
-        return {"classes": list(class_names(train))}
+        if not train.shares:
+            return {"classes": list(class_names(train))}
+        return {"classes": sorted({*train.labels, *chain.from_iterable(train.shares)})}
 
     def targets(self, data: Dataset, labels: Labels) -> list[Any]:
         return class_numbers(data, labels["classes"])

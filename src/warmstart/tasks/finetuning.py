@@ -178,6 +178,12 @@ class FinetuningTask(Task):
         """Read one labelled file; labels may be in a file of their own."""
         return read_labelled(path, settings, labels)
 
+    def read_soft_file(self, path: Path, settings: LabelledColumns) -> Dataset:
+        """Read one labelled file with the probability of every class."""
+        if not self.learns_shares:
+            raise WarmstartError(f"--soft-labels: {self.description} learns no probabilities")
+        return read_labelled(path, settings, has_shares=True)
+
     def encode(
         self, data: Dataset, tokenizer: Tokenizer, model: ModelConfig, rule: Truncate
     ) -> tuple[Dataset, str]:
