@@ -9,9 +9,9 @@ from playwright.sync_api import sync_playwright
 
 WIDTHS = (400, 1200, 1350)
 SCHEMES = ("light", "dark")
-# Programs may scroll; pages, tables and commands may not, and no flag is broken.
+# Programs may scroll; pages, tables, formulas and commands may not, and no flag is broken.
 CUT = """() => [
-  ...[...document.querySelectorAll("html, .md-typeset__scrollwrap, .language-sh code")]
+  ...[...document.querySelectorAll("html, math, .md-typeset__scrollwrap, .language-sh code")]
     .filter((part) => part.scrollWidth > part.clientWidth + 1 && part.clientWidth),
   ...[...document.querySelectorAll(".word")].filter((part) => part.getClientRects().length > 1),
 ].map((part) => part.textContent.trim().slice(0, 60))"""

@@ -182,3 +182,28 @@ def test_a_limit_that_does_not_fit_the_settings(
     ran = run(f"{COMMAND} -o {folder} --resume", **vars(world), base=base)
     assert ran.code == 2
     assert "'within_minutes' does not fit 'settings'" in ran.said
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"labels": None}, None),  # None: left out
+        ({"seed": 7}, None),
+        ({"labels": "many"}, "labels"),
+        ({"ledger": "(a+)+$"}, "ledger"),
+        ({"valid": {"f1": 0.5}}, "no 'accuracy'"),
+    ],
+)
+def test_a_resume_beside_a_kept_model_with_other_scores(
+    world: World, base: Path, kept: Path, tmp_path: Path, changed: dict[str, Any], said: str | None
+) -> None:
+    folder = shutil.copytree(kept, tmp_path / "out")
+    scores = read(folder / "models/cold/scores.json")
+    left = {key: value for key, value in (scores | changed).items() if value is not None}
+    write_json(folder / "models/cold/scores.json", left)
+    (cell,) = folder.glob("cells/*-cold-48-1.json")
+    cell.unlink()
+    (folder / "results.json").unlink()
+    ran = run(f"{COMMAND} -o {folder} --resume", **vars(world), base=base)
+    assert ran.code == (0 if said is None else 2), ran.said
+    assert said is None or said in ran.said

@@ -345,6 +345,26 @@ def test_losing_is_said_plainly() -> None:
     assert {d.outcome for d in losses} == {"worse"}
 
 
+@pytest.mark.parametrize(
+    ("warm", "way"),
+    [
+        ((0.50, 0.60, 0.70), "warm is level with tf-idf at about 2,800)"),  # 9 points to go
+        ((0.50, 0.60, 0.61), "many more labels (by this curve, more than 16,000)"),
+        ((0.50, 0.70, 0.70), "hardly more labels (from 200 to 800 the gap did not shrink)"),
+    ],
+)
+def test_what_may_change_the_advice_is_named(warm: tuple[float, ...], way: str) -> None:
+    accuracy = {"warm": warm, "tf-idf": (0.8, 0.8, 0.8)}
+    findings = " ".join(summarise(make_comparison(accuracy)).findings)
+    assert way in findings
+    assert "a longer pretraining (this one read 5 tokens" in findings
+    assert "a public model (warmstart import" in findings
+
+
+def test_a_won_comparison_needs_no_outlook(summary: Summary) -> None:
+    assert "What may change this" not in " ".join(summary.findings)
+
+
 def test_equal_arms_show_no_difference() -> None:
     tie = summarise(make_comparison({**ACCURACY, "cold": ACCURACY["warm"]}))
     found = next(d for d in tie.differences if d.second == "cold")

@@ -148,21 +148,39 @@ def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
     assert model.batches == [["first"], ["last"]]
 
 
-def test_a_large_request_is_computed_in_parts_with_small_ones_beside_it(model: Echo) -> None:
+def test_small_requests_take_turns_with_the_parts_of_a_large_one(model: Echo) -> None:
     async def run() -> list[Any]:
         worker = Worker(model, batch_tokens=4)
         first = await started(worker, model)
-        large = worker.submit(PREDICT, [f"text {number}" for number in range(5)])
-        small = worker.submit(PREDICT, ["small"])
-        assert worker.num_waiting == 6
+        large = worker.submit(PREDICT, [f"text {number}" for number in range(3)])
+        small = [worker.submit(PREDICT, [f"small{number}"]) for number in range(6)]
+        assert worker.num_waiting == 9
         model.is_allowed.set()
-        await asyncio.gather(first, large, small)
+        await asyncio.gather(first, large, *small)
         worker.close()
         return [large.result().results, large.result().num_tokens]
 
-    assert asyncio.run(run()) == [[f"text {number}" for number in range(5)], 10]
-    parts = [["small", "text 0"], ["text 1", "text 2"], ["text 3", "text 4"]]
-    assert model.batches[1:] == parts
+    assert asyncio.run(run()) == [["text 0", "text 1", "text 2"], 6]
+    small = [f"small{number}" for number in range(6)]
+    parts = [["text 0"], ["text 1"], ["text 2"]]  # small, since others were served just now
+    assert model.batches[1:] == [small[:4], parts[0], small[4:], *parts[1:]]
+
+
+def test_a_large_request_has_the_budget_for_itself_when_nobody_else_asks(
+    model: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECENT_S", 0.0)
+
+    async def run() -> None:
+        worker = Worker(model, batch_tokens=4)
+        first = await started(worker, model)
+        large = worker.submit(PREDICT, [f"text {number}" for number in range(5)])
+        model.is_allowed.set()
+        await asyncio.gather(first, large)
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches[1:] == [["text 0", "text 1"], ["text 2", "text 3"], ["text 4"]]
 
 
 def test_the_rest_of_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:

@@ -59,8 +59,8 @@ def _best_models(config: CompareConfig, run: RunFolder) -> dict[str, RunFolder]:
     """Return a kept model of every arm: of several, one with the most labels and the first seed."""
 
     def order(folder: RunFolder) -> tuple[int, int]:
-        facts = folder.read_json(folder.scores_file)
-        return facts["labels"], -config.seeds.index(facts["seed"])
+        facts = folder.scores()
+        return facts.labels, config.preference(facts.seed)
 
     folders = sorted(map(RunFolder, kept_models(run)), key=order)
     return {folder.entry("arm"): folder for folder in folders}

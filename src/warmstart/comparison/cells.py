@@ -69,14 +69,14 @@ class ModelKeeper:
             return False  # with --minutes, the largest subset may be left out
         if not kept.is_finished:
             return True
-        facts = kept.read_json(kept.scores_file)
+        facts = kept.scores()
         preference = cell.labels, *self._preference(self._scores(cell), cell.seed)
-        return preference >= (facts["labels"], *self._preference(facts["valid"], facts["seed"]))
+        return preference >= (facts.labels, *self._preference(kept.valid_scores(), facts.seed))
 
     def _preference(self, scores: Mapping[str, float], seed: int) -> tuple[float, int]:
         score = self.plan.texts.task.selection_score(scores, self.config)
         is_chosen = not self.config.refits  # else the scores are those of the test
-        return score if is_chosen else 0.0, -self.config.seeds.index(seed)
+        return score if is_chosen else 0.0, self.config.preference(seed)
 
     def _compared(self, cell: Cell) -> float:
         """Return the mean score of the answers that the model is judged by; 0: of other models."""

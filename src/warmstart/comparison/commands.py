@@ -138,6 +138,10 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         """Return the arms to compare; without a run, those that need none."""
         return self.arms or (*TRANSFORMER_ARMS * bool(self.from_runs), *BASELINE_ARMS)
 
+    def preference(self, seed: int) -> int:
+        """Return what is higher the earlier a seed is named; lowest for one that is not."""
+        return -self.seeds.index(seed) if seed in self.seeds else -len(self.seeds)
+
     def _check_arms(self) -> None:
         if not self.from_runs and not self.unlabelled:
             raise WarmstartError(

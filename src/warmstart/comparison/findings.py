@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from warmstart.comparison.results import ArmScore, Comparison, LabelsSaved, Verdict
 from warmstart.comparison.scores import compare_pair, rank_pretrained, strongest_arm
 from warmstart.formats import percent, quantity
+from warmstart.recipes.advice import FEW_TOKENS
 
 # Percent of comparisons that show 3 points between 85 and 82%, by seeds: 2,000 texts, seeds that
 # spread by 1 point; by benchmarks/coverage.py.
 POWER = {2: 14, 3: 39, 5: 83, 10: 100}
 MOST_NAMED = 5  # classes in one sentence
+FARTHEST = 20  # times the labels measured; what a curve says beyond is a guess
 
 
 def findings(
@@ -77,6 +79,51 @@ def describe_classes(comparison: Comparison, scores: Sequence[ArmScore], arm: st
             f"{arm} never predicts {names}{more}, which the texts to predict do have. More labels "
             "of rare classes help, as do --balance weights and --select f1."
         )
+
+
+def outlook(comparison: Comparison, scores: Sequence[ArmScore], arm: str) -> Iterator[str]:
+    """Say what may change the advice to use a baseline: more text, more labels, another model."""
+    ranked = rank_pretrained(comparison, scores, comparison.subsets[-1])
+    if not ranked or arm not in comparison.baselines:
+        return
+    source, tokens = comparison.arm(ranked[0]).source, comparison.arm(ranked[0]).pretrain_tokens
+    ways = [_more_labels(comparison, scores, ranked[0], arm)]
+    if not tokens:
+        further = f"warmstart pretrain TEXTS --from {source}"
+        ways.insert(0, f"pretraining {source} further on text like this ({further})")
+    else:
+        if tokens < FEW_TOKENS:
+            ways.insert(
+                0,
+                f"a longer pretraining (this one read {tokens:,} tokens; on film reviews a "
+                "Transformer passed lsa between 100 and 500 million)",
+            )
+        ways.append("a public model (warmstart import, then compare --from)")
+    yield f"What may change this: {'; '.join(ways)}."
+
+
+def _more_labels(
+    comparison: Comparison, scores: Sequence[ArmScore], pretrained: str, baseline: str
+) -> str:
+    """Say how many labels may bring a pretrained arm level: gaps shrink with their logarithm."""
+    at = {(row.arm, row.labels): row.scored.accuracy for row in scores}
+    gaps = {
+        size: at[pretrained, size] - at[baseline, size]
+        for size in comparison.subsets
+        if (pretrained, size) in at and (baseline, size) in at
+    }
+    if len(gaps) < 2:
+        return "more labels (--labels with two sizes would show how many)"
+    (few, first), (many, last) = list(gaps.items())[-2:]
+    if last >= 0:
+        return "more labels, or more texts to score on"
+    if last <= first:
+        return f"hardly more labels (from {few:,} to {many:,} the gap did not shrink)"
+    times = (many / few) ** (-last / (last - first))
+    if times > FARTHEST:
+        return f"many more labels (by this curve, more than {FARTHEST * many:,})"
+    level = int(float(f"{many * times:.1e}"))
+    return f"more labels (by this curve, {pretrained} is level with {baseline} at about {level:,})"
 
 
 def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:

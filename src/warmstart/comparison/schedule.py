@@ -80,17 +80,30 @@ class Schedule:
         if self.clock.minutes is None or not self.paces:
             return
         left_s = 60 * self.clock.minutes - REPORT_S - self.clock.spent_s
-        self.dropped = frozenset()
+        self.dropped, taken = frozenset(), list[frozenset[CellName]]()
         for cells in self._cells_to_drop():
             if self.remaining_s() <= left_s:
-                return
+                break
+            taken.append(cells)
             self.dropped |= cells
         if (remaining_s := self.remaining_s()) > left_s and not self._has_warned:
             self._has_warned = True
             progress.say(
-                f"--minutes {self.clock.minutes:g} is not kept: this machine is slower than it was "
-                f"at first, and the rest takes about {duration(remaining_s)}"
+                f"--minutes {self.clock.minutes:g} may not be kept: this machine is slower than it "
+                f"was at first, and the rest takes about {duration(remaining_s)} if it stays so"
             )
+        self._bring_back(taken, left_s)
+
+    def _bring_back(self, taken: Sequence[frozenset[CellName]], left_s: float) -> None:
+        """Train what still fits of the cells taken out, the last first: a size frees much time."""
+        kept_out = list(taken)
+        for cells in reversed(taken):
+            others = [each for each in kept_out if each is not cells]
+            before, self.dropped = self.dropped, frozenset().union(*others)
+            if self.remaining_s() <= left_s:
+                kept_out = others
+            else:
+                self.dropped = before
 
     def _cells_to_drop(self) -> Iterator[frozenset[CellName]]:
         """Yield cells that are dropped together, the most dispensable first."""

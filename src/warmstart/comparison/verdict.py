@@ -6,7 +6,7 @@ Test scores are reported only; nothing is chosen by them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from warmstart.comparison.findings import caveats, describe_classes, findings
+from warmstart.comparison.findings import caveats, describe_classes, findings, outlook
 from warmstart.comparison.results import (
     Advice,
     ArmScore,
@@ -52,6 +52,7 @@ def summarise(comparison: Comparison) -> Summary:
         findings=(
             *findings(comparison, scores, verdicts, saved_over_best),
             *describe_classes(comparison, scores, advice.arm),
+            *outlook(comparison, scores, advice.arm),
         ),
         caveats=tuple(caveats(comparison, verdicts)),
         chance=comparison.chance(comparison.scored_split),

@@ -118,6 +118,8 @@ class FileReader:
             return read_questions(self.path, self.tables).description
         if self._is_tagged:
             return read_tagged(self.path, self.tables).description
+        if self._has_label_sets:
+            return read_label_sets(self.path, self.tables).description
         if self.labels or format_of(self.path) == "lines":
             return ""
         roles = ("text", "label") if self.has_labels else ("text",)
@@ -126,7 +128,7 @@ class FileReader:
     @cached_property
     def has_labels(self) -> bool:
         """Tell whether the file has labels beside its texts."""
-        if self._is_tagged or self._has_questions:
+        if self._is_tagged or self._has_questions or self._has_label_sets:
             return True
         if format_of(self.path) == "lines":
             return False

@@ -1,14 +1,17 @@
-"""Read texts with any number of labels each: in one cell with a delimiter between, or as a list."""
+"""Read texts with any number of labels each: in a cell, as a list, or as columns of 0 and 1."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from warmstart.data.columns import parse_columns
+from warmstart.data.detection import list_names, normal
 from warmstart.data.labelled import Dataset
-from warmstart.data.tables import DEFAULT, Row, open_table
+from warmstart.data.table_files import show
+from warmstart.data.tables import DEFAULT, Row, Table, find_unclear_label, open_table
 from warmstart.data.tagged import parse_list
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
@@ -18,6 +21,8 @@ from warmstart.textfiles import TABLE_SUFFIXES, format_of
 DELIMITERS = (",", ";", "|")
 SNIFFED_ROWS = 2_000
 LEAST_SHARE = 0.02  # of rows with several labels, from which on a file is surely of this kind
+LEAST_COLUMNS = 2  # of 0 and 1; one alone is a label with two classes
+MARKS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 LEAST_RECURRING = 0.8  # of the parts of cells that also occur in another cell
 
 
@@ -26,6 +31,8 @@ def label_sets_form(path: Path, tables: TableFormat = DEFAULT) -> str | None:
     if not path.is_file() or format_of(path) == "lines":
         return None
     try:
+        if indicators := find_indicators(path, tables):
+            return f"its columns {list_names(indicators.names)} hold 0 or 1"
         table = open_table(path, tables, ("text", "label"))
         cells = [_cell(row) for row in islice(table.rows(), SNIFFED_ROWS)]
     except WarmstartError:  # whoever reads the file gives the reason
@@ -73,6 +80,8 @@ def read_label_sets(path: Path, tables: TableFormat = DEFAULT) -> Dataset:
         raise WarmstartError(
             f"{path}: plain lines hold no labels; give a {TABLE_SUFFIXES} file with text and label"
         )
+    if indicators := find_indicators(path, tables):
+        return _read_indicators(path, indicators)
     table = open_table(path, tables, ("text", "label"), optional=("text2",))
     rows = list(table.rows())
     cells = [cell for row in rows if isinstance(cell := _cell(row), str)]
@@ -87,6 +96,85 @@ def read_label_sets(path: Path, tables: TableFormat = DEFAULT) -> Dataset:
     if not data.texts:
         raise WarmstartError(f"{path}: no rows with text and label; {description}")
     return replace(data, description=description)
+
+
+@dataclass(frozen=True)
+class Indicators:
+    """A table in which every label has a column that says whether a text has it."""
+
+    table: Table
+    names: tuple[str, ...]  # of these columns
+
+
+def find_indicators(path: Path, tables: TableFormat = DEFAULT) -> Indicators | None:
+    """Return the columns of 0 and 1, each for one label; None: one column has the labels.
+
+    They are those that `--columns` names beside the text. Without it, they are all that hold 0 or
+    1, where nothing else may be the label.
+    """
+    wanted = parse_columns(tables.columns, ("text",), ("text2",))
+    named = [column.name for column in wanted.columns if column.role is None]
+    is_given = bool(wanted.columns)
+    has_label = any(column.role == "label" for column in wanted.columns)
+    if has_label or (is_given and len(named) < LEAST_COLUMNS):
+        return None
+    unclear = None if is_given else find_unclear_label(path, tables)
+    if not is_given and unclear is None:
+        return None
+    table = open_table(path, tables, wanted.roles, wanted.optional)
+    roles = {table.layout.names[index] for index in table.layout.positions.values()}
+    chosen = set(map(normal, named or table.layout.names))
+    names = [n for n in table.layout.names if n not in roles and normal(n) in chosen]
+    rows = [row.record for row in islice(table.rows(), SNIFFED_ROWS) if any(row.record.values())]
+    held = {name: {_mark(row.get(name)) for row in rows} for name in names}
+    marked = tuple(name for name in names if held[name] <= {"0", "1", ""} and held[name] != {""})
+    if not table.layout.has_header or len(marked) < LEAST_COLUMNS:
+        return None
+    if unclear is None:
+        return Indicators(table, tuple(names))
+    others = {name for name in unclear.columns if held.get(name) != {""}}.difference(marked)
+    return None if others else Indicators(table, marked)
+
+
+def _mark(cell: Any) -> str | None:
+    """Return 0 or 1, nothing where a cell is empty; None: it holds something else."""
+    if cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()):
+        return ""
+    mark = MARKS.get(str(cell).strip().lower())
+    return None if mark is None else str(int(mark))
+
+
+def _read_indicators(path: Path, indicators: Indicators) -> Dataset:
+    """Read texts whose labels are the columns that hold 1.
+
+    If no cell holds 0, an empty one stands for it; else a row with an empty one has no label.
+    """
+    table, names = indicators.table, indicators.names
+    rows = [row for row in table.rows() if row.record]
+    marks = [_marks(row, names) for row in rows]
+    has_zeros = any("0" in of_row for of_row in marks)
+    labels = [
+        None
+        if has_zeros and "" in of_row
+        else tuple(sorted(n for n, mark in zip(names, of_row, strict=True) if mark == "1"))
+        for of_row in marks
+    ]
+    description = f"{table.describe()}, labels from columns of 0 and 1: {list_names(names)}"
+    data = _collect(path, rows, labels)
+    if not data.texts:
+        raise WarmstartError(f"{path}: no rows with text and labels; {description}")
+    return replace(data, description=description)
+
+
+def _marks(row: Row, names: Sequence[str]) -> list[str]:
+    marks = [_mark(row.record.get(name)) for name in names]
+    if None in marks:
+        name = names[marks.index(None)]
+        raise WarmstartError(
+            f"{row.name}: {name} is {show(row.record[name])}, but labels in columns of their own "
+            "are 0 or 1; correct it, or name the columns of the labels with --columns"
+        )
+    return [mark for mark in marks if mark is not None]
 
 
 def _collect(path: Path, rows: Sequence[Row], labels: Sequence[tuple[str, ...] | None]) -> Dataset:

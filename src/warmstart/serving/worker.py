@@ -2,11 +2,12 @@
 
 Nothing waits for a batch to fill: a batch starts once the event loop has sent the answers of the
 last one and read the requests that have arrived. A request beyond the budget is computed in parts,
-small ones beside each part; what nobody waits for any more is not begun.
+small ones between them; what nobody waits for any more is not begun.
 """
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a reques
 LONGEST_S = 0.02  # longest wait of a batch for requests to stop arriving
 MEASURED_CHARS = 200_000  # counted in tokens before a batch, so that long texts delay few others
 PART_CHARS = 40_000  # of one request that are counted together
-YIELDED = 8  # a request beyond the budget takes this part of it while others wait elsewhere
+YIELDED = 16  # a request beyond the budget takes this part of it while others are served, too
+RECENT_S = 1.0  # since others were served: their next requests may be on their way
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,9 @@ class Job:
         return [slice(start, start + num_texts)]
 
     def fits(self, budget: int) -> bool:
-        """Tell whether all texts that are left are known to fit into a budget."""
+        """Tell whether a job that is not begun is known to fit into a budget."""
         is_counted = len(self.sizes) in (0, len(self.texts))  # 0: they cannot be counted
-        return is_counted and max(self.costs(), default=0) <= budget
+        return is_counted and not self.num_taken and max(self.costs(), default=0) <= budget
 
     def take(self, budget: int) -> int:
         """Take the texts that fit into a budget, at least one; return what they cost."""
@@ -230,6 +232,8 @@ class Worker:
         self._is_ready = self._is_closing = self._is_dead = False
         self._num_arrived = 0
         self._gathering: asyncio.Task[None] | None = None
+        self._overtaken: Job | None = None  # the large request whose turn small ones have taken
+        self._served_at = -RECENT_S  # when the last small request was taken
         self._thread = threading.Thread(target=self._work, name=model.name, daemon=True)
         self._thread.start()
 
@@ -352,27 +356,37 @@ class Worker:
             self._streams = [stream for stream in self._streams if stream not in ended]
 
     def _take(self) -> list[Job]:
-        """Take texts of the first job, and later jobs that fit into the budget with them."""
+        """Take the texts of the next batch: of the first job, and of others beside it."""
         with self._changed:
             self._is_ready = False  # until the answers are sent
             self._jobs = [job for job in self._jobs if job.num_left]
             waiting = [job for job in self._jobs if job.is_like(self._jobs[0])]
-            num_others = len(self._jobs) - 1
-        batch: list[Job] = []
-        budget = self.batch_tokens
-        jobs = self._measure(waiting)
-        is_large = bool(jobs) and not jobs[0].fits(budget)
-        for job in jobs[is_large:]:
-            if job.fits(budget):
-                budget -= job.take(budget)
-                batch.append(job)
-        if is_large:  # it takes as much as the others beside it
-            num_spent = self.batch_tokens - budget
-            jobs[0].take(num_spent or budget // (YIELDED if num_others else 1))
-            batch.append(jobs[0])
+            are_others = len(self._jobs) > 1
+        batch = self._choose(self._measure(waiting), are_others)
         with self._changed:  # a job that has texts left waits behind the others
             others = [job for job in self._jobs if job not in batch]
             self._jobs = others + [job for job in batch if job.num_left]
+        return batch
+
+    def _choose(self, jobs: Sequence[Job], are_others: bool) -> list[Job]:
+        """Take small jobs, as many as fit into the budget together, or a part of a large one.
+
+        If the first job is large, small ones overtake it, but not twice in a row.
+        """
+        batch: list[Job] = []
+        budget = self.batch_tokens
+        large = jobs[0] if jobs and not jobs[0].fits(budget) else None
+        for job in jobs if large is None or large is not self._overtaken else ():
+            if job.fits(budget):
+                budget -= job.take(budget)
+                batch.append(job)
+        self._overtaken = large if batch else None
+        if batch:
+            self._served_at = time.monotonic()
+        elif large:
+            are_others = are_others or time.monotonic() - self._served_at < RECENT_S
+            large.take(budget // (YIELDED if are_others else 1))
+            batch.append(large)
         return batch
 
     def _measure(self, jobs: Sequence[Job]) -> list[Job]:
