@@ -317,6 +317,7 @@ def test_files_that_teach_nothing_are_refused(
     ("options", "complaint"),
     [
         ("--balance weights", "--balance weights is for --task classify"),
+        ("--select f1", "--select f1 is for --task classify"),
         ("--train-labels labels.txt", "a file of labels is for --task classify"),
         ("--labels 9999", "--labels 9999 is not possible"),
     ],

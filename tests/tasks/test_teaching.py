@@ -19,7 +19,6 @@ from warmstart.tasks.teaching import (
     View,
     agree,
     average_views,
-    certain_shares,
     label_folds,
     perturb,
     sample_texts,
@@ -44,7 +43,7 @@ def test_certain_shares_are_learned_as_labels(
     model: Classifier = randomised(Classifier(tiny, 3, "mean"))
     objective = ClassifyObjective(torch.tensor(weights, dtype=torch.float64))
     hard = Dataset(labels=LABELS, targets=[NAMES.index(label) for label in LABELS])
-    groups = batches(hard), batches(replace(hard, shares=certain_shares(LABELS)))
+    groups = batches(hard), batches(replace(hard, shares=[{label: 1.0} for label in LABELS]))
     assert groups[0][0].targets.dim() == 1
     assert groups[1][0].targets.shape == (5, 3)
     counts = [objective.count(group)["label"] for group in groups]

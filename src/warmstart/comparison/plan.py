@@ -18,7 +18,7 @@ from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
 from warmstart.comparison.self_training import MOST_TEXTS, SelfArm
 from warmstart.comparison.spaces import Spaces, read_spaces
-from warmstart.comparison.unlabelled import UnlabelledTexts, pretraining_files, texts_to_label
+from warmstart.comparison.unlabelled import UnlabelledTexts, texts_to_label
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import (
@@ -49,6 +49,7 @@ from warmstart.tasks.labelled_data import (
     readable_rows,
 )
 from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
+from warmstart.tasks.teaching import pretraining_files
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each

@@ -21,7 +21,7 @@ from warmstart.comparison.arms import (
     TransformerArm,
     train_stably,
 )
-from warmstart.data.labelled import Dataset, join_datasets
+from warmstart.data.labelled import Dataset
 from warmstart.model.models import Classifier
 from warmstart.seeds import derive_seed
 from warmstart.tasks.fitting import Start, build_model
@@ -33,8 +33,8 @@ from warmstart.tasks.teaching import (
     View,
     agree,
     average_views,
-    certain_shares,
     class_priors,
+    join_taught,
     label_folds,
     perturb,
     surest_rows,
@@ -242,22 +242,9 @@ class SelfArm(TransformerArm):
         return train_stably(opine, rate, self.name)[0]
 
     def taught(self, labelled: Dataset, shares: Floats, part: float, seed: int) -> Dataset:
-        """Return labelled texts, and the surest part of the others by shares of classes.
-
-        A labelled text is read as often as it would be read without the others.
-        """
+        """Return labelled texts, and the surest part of the others by shares of classes."""
         rows = surest_rows(shares, part)
         taught = teach(self.pool.subset(rows), shares[rows], self.labels["classes"])
-        usual = finetuning_epochs(len(labelled), self.tuning)
-        repeats = round(usual / finetuning_epochs(len(labelled) + len(rows), self.tuning))
-        certain = replace(labelled, shares=certain_shares(labelled.labels))
         if self.rules.perturbs:
             taught = perturb(taught, self.source.tokenizer, seed)
-        parts = [*max(1, repeats) * [certain], taught]
-        return join_datasets([_columns(part) for part in parts])
-
-
-def _columns(data: Dataset) -> Dataset:
-    """Return the columns that a fine-tuning reads."""
-    columns = ("texts", "labels", "shares", "targets", "ids")
-    return Dataset(data.file, **{name: getattr(data, name) for name in columns})
+        return join_taught(labelled, taught, self.tuning)

@@ -7,19 +7,27 @@ it learns to give the same answer to less (consistency; Xie et al., 2020).
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.data.copies import find_matches
+from warmstart.data.corpus import read_passages
 from warmstart.data.fingerprints import Fingerprints, fingerprint, fingerprints_of
-from warmstart.data.labelled import Dataset
+from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.evaluation.calibration import fit_temperature
+from warmstart.jsonfiles import from_json
+from warmstart.runs.facts import InputFile, InputFiles
+from warmstart.runs.saved import SavedRun
 from warmstart.seeds import derive_seed
+from warmstart.settings.training import Tuning
 from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.defaults import finetuning_epochs
 
 Floats = NDArray[np.float64]
 Shares = Mapping[str, float]  # of every class, in a text
@@ -105,9 +113,25 @@ def teach(texts: Dataset, shares: Floats, classes: Sequence[str]) -> Dataset:
     return replace(texts, labels=labels, targets=tuple(numbers), shares=tuple(names))
 
 
-def certain_shares(labels: Sequence[str]) -> tuple[Shares, ...]:
-    """Return labels that are certain as shares of classes."""
-    return tuple({label: 1.0} for label in labels)
+def join_taught(labelled: Dataset, taught: Dataset, tuning: Tuning) -> Dataset:
+    """Return labelled texts and taught ones, with the columns that both have.
+
+    A labelled text is there as often as it would be read without the others.
+    """
+    certain = labelled
+    if not labelled.shares:
+        certain = replace(labelled, shares=tuple({label: 1.0} for label in labelled.labels))
+    usual = finetuning_epochs(len(labelled), tuning)
+    repeats = max(1, round(usual / finetuning_epochs(len(labelled) + len(taught), tuning)))
+    parts, names = [*repeats * [certain], taught], certain.columns().keys() & taught.columns()
+    joined = join_datasets([_only(part, names) for part in parts])
+    return replace(joined, skipped=labelled.skipped, unlabelled=labelled.unlabelled)
+
+
+def _only(data: Dataset, names: Collection[str]) -> Dataset:
+    """Return a dataset without its other columns."""
+    columns = {name: getattr(data, name) for name in names}
+    return Dataset(data.file, files=data.files, **columns)
 
 
 def perturb(texts: Dataset, tokenizer: Tokenizer, seed: int) -> Dataset:
@@ -148,6 +172,21 @@ def sample_texts(texts: Iterable[str], limit: int, known: Fingerprints) -> list[
     sampled = [by_code[code] for code in sorted(by_code)]
     is_known = find_matches(fingerprints_of(sampled), known).both
     return [text for text, matches in zip(sampled, is_known, strict=True) if not matches]
+
+
+def pretraining_files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
+    """Return the files that runs were pretrained on, where they are still to be found."""
+    listed: list[InputFile] = []
+    for source in sources:
+        recorded = source.folder.read_json(source.folder.data_file)
+        listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
+    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
+
+
+def pretraining_texts(files: Sequence[str]) -> Iterator[str]:
+    """Yield the documents of the files that a run was pretrained on; a very long one in parts."""
+    for passage in chain.from_iterable(read_passages(Path(file)) for file in files):
+        yield "\n".join(passage.rows)
 
 
 def share_rows(shares: Sequence[Shares], classes: Sequence[str]) -> Iterator[NDArray[Any]]:
