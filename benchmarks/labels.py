@@ -181,7 +181,9 @@ def write_table(comparisons: Sequence[dict[str, Any]]) -> Iterator[str]:
         scores = {(s["arm"], s["labels"]): s for part in reversed(parts) for s in part["scores"]}
         arms = list(dict.fromkeys(s["arm"] for part in parts for s in part["scores"]))
         texts = f"{first['num_texts']:,} validation texts, {len(first['seeds'])} seeds"
-        yield f"**{data}**: {first['metric']} ({first['other']}), {texts}"
+        has_other = any(score["other"] is not None for score in scores.values())
+        other = f" ({first['other']})" if has_other else ""
+        yield f"**{data}**: {first['metric']}{other}, {texts}"
         yield ""
         yield f"| labels | {' | '.join(arms)} |"
         yield f"|---{'|---' * len(arms)}|"

@@ -96,17 +96,23 @@ def _metrics(run: Path) -> Lines:
 
 
 def _print_trainings(lines: dict[str, Lines]) -> None:
-    print("\n| precision | steps/s | last loss | from fp32, median | overflows | faults |")
+    first, plain = _reference(lines)
+    print(f"\n| precision | steps/s | last loss | from {first}, median | overflows | faults |")
     print("|---|---|---|---|---|---|")
-    plain = {line["step"]: line["train_loss"] for line in lines.get("fp32", [])}
     for name, logged in lines.items():
         gaps = [abs(e["train_loss"] / plain[e["step"]] - 1) for e in logged if e["step"] in plain]
-        gap = f"{statistics.median(gaps):.2%}" if gaps and name != "fp32" else "–"
+        gap = f"{statistics.median(gaps):.2%}" if gaps and name != first else "–"
         last = logged[-1]
         print(
             f"| {name} | {_rate(logged):,.1f} | {last['train_loss']:.4f} | {gap} | "
             f"{last.get('overflows', 0):.0f} | {last.get('faults', 0):.0f} |"
         )
+
+
+def _reference(lines: dict[str, Lines]) -> tuple[str, dict[float, float]]:
+    """Return the first precision that there is, and its losses by step."""
+    name, logged = next(iter(lines.items()))
+    return name, {line["step"]: line["train_loss"] for line in logged}
 
 
 def _rate(logged: Lines) -> float:
@@ -151,10 +157,10 @@ def _correct(folder: Path) -> dict[int, NDArray[np.float64]]:
 
 @styled
 def _draw(lines: dict[str, Lines]) -> Figure:
-    """Draw the training loss of every precision, smoothed, and below how far it is from fp32's."""
+    """Draw the training loss of every precision, smoothed, and its distance from the first."""
     figure = Figure(figsize=(WIDTH, WIDTH), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    plain = {line["step"]: line["train_loss"] for line in lines.get("fp32", [])}
+    first, plain = _reference(lines)
     for (name, logged), style in zip(lines.items(), ("-", "--", ":"), strict=False):
         steps, losses = ([line[key] for line in logged] for key in ("step", "train_loss"))
         above.plot(steps, smooth_losses(losses), style, color=PRECISIONS[name], label=name)
@@ -165,8 +171,10 @@ def _draw(lines: dict[str, Lines]) -> Figure:
         ]
         if shared:
             below.plot(*zip(*shared, strict=True), style, color=PRECISIONS[name], linewidth=0.8)
-    above.set(ylabel="training loss, nats per token", title="One pretraining in three precisions")
-    below.set(xlabel="step", ylabel="minus fp32, step by step")
+    above.set(
+        ylabel="training loss, nats per token", title=f"One pretraining in {', '.join(lines)}"
+    )
+    below.set(xlabel="step", ylabel=f"minus {first}, step by step")
     above.legend(frameon=False)
     return figure
 

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ _MOVED_IN = (  # files of the user in the folder that takes the place of the des
 )
 _CONTENT = b"ten years of work"
 _TIMED = ("metrics.jsonl", "scores.json", "events", "state.json")  # hold times, or are named by one
+_TRAINING_TIME = b"| training time"  # in a model card
 _KILLED = -9
 
 Contents = dict[str, str]  # checksums by path
@@ -237,4 +239,12 @@ def contents(folder: Path) -> Contents:
     """Return the checksums of all files of a folder, except those that hold times."""
     files = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     lasting = (path for path in files if not set(path.parts) & set(_TIMED))
-    return {str(path): sha256_of(folder / path) for path in lasting}
+    return {str(path): _checksum(folder / path) for path in lasting}
+
+
+def _checksum(file: Path) -> str:
+    """Return the checksum of a file; that of a model card leaves out how long training took."""
+    if file.name != "README.md":
+        return sha256_of(file)
+    lines = file.read_bytes().splitlines()
+    return sha256(b"\n".join(line for line in lines if _TRAINING_TIME not in line)).hexdigest()

@@ -10,8 +10,8 @@ are chosen on none of the texts that a result is reported on, which are in anoth
 
 import argparse
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +23,15 @@ from warmstart.comparison.plan import plan_experiment
 from warmstart.comparison.self_training import SelfArm, SelfTraining
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import nested_rows
-from warmstart.tasks.teaching import View
 
+Floats = NDArray[np.float64]
 VARIANTS = {
     "default": SelfTraining(),
-    "more": SelfTraining(parts=(0.3, 0.8)),
-    "three-rounds": SelfTraining(parts=(0.15, 0.4, 0.8)),
-    "one-round": SelfTraining(parts=(0.5,)),
+    "no-drafts": SelfTraining(drafts=()),
     "exact": SelfTraining(perturbs=False),
-    "no-students": SelfTraining(parts=(0.3, 0.8), students=1),
+    "two-votes": SelfTraining(drafts=(0.2, 0.4), parts=(0.4, 0.6, 0.8)),
+    "surer": SelfTraining(parts=(0.3, 0.5)),
+    "one-student": SelfTraining(students=1),
 }
 NUM_TEST, NUM_KNOWN, CHOICE_SEED = 5_000, 1_000, 2026
 
@@ -43,21 +43,14 @@ class Watched(SelfArm):
     truth: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     said: list[str] = field(default_factory=list, compare=False)
 
-    def views(self, cell: Splits, rate: float, seed: int) -> Iterator[View]:
-        for view in super().views(cell, rate, seed):
-            self.said.append(f"view {self._accuracy(view.texts):.1%}")
-            yield view
+    def agreed(self, said: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
+        shares = super().agreed(said, weights, priors)
+        views = ", ".join(f"{self._accuracy(view):.1%}" for view in said)
+        shown = [] if self.said else [f"weights {', '.join(f'{w:.1f}' for w in weights)}"]
+        self.said.extend([*shown, f"{views} agree {self._accuracy(shares):.1%}"])
+        return shares
 
-    def taught(
-        self, labelled: Dataset, shares: NDArray[np.float64], part: float, seed: int
-    ) -> Dataset:
-        known = shares[-len(self.truth) :]
-        sure = known.max(axis=1) >= np.quantile(known.max(axis=1), 1 - part)
-        right = (known.argmax(axis=1) == self.truth)[sure].mean()
-        self.said.append(f"agreed {self._accuracy(shares):.1%}, the surest {part:.0%} {right:.1%}")
-        return super().taught(labelled, shares, part, seed)
-
-    def _accuracy(self, shares: NDArray[np.float64]) -> float:
+    def _accuracy(self, shares: Floats) -> float:
         return float((shares[-len(self.truth) :].argmax(axis=1) == self.truth).mean())
 
 
@@ -69,7 +62,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--unlabelled", required=True)
     parser.add_argument("--labels", default="25,100")
     parser.add_argument("--seeds", default="0,1,2,3,4")
-    parser.add_argument("--variants", default="default,more,three-rounds")
+    parser.add_argument("--variants", default="default,no-drafts")
     parser.add_argument("--texts", type=int, help="unlabelled texts; default: that of the arm")
     parser.add_argument("--test", type=int, default=NUM_TEST, help="texts to score on")
     parser.add_argument("--device", default="auto")
@@ -106,8 +99,8 @@ def planned_arm(given: argparse.Namespace, folder: Path) -> tuple[Watched, Split
         ids=[ids for part in pool for ids in part.ids],
     )
     truth = np.array([texts.targets[row] for row in known])
-    fields = {name: getattr(arm, name) for name in SelfArm.__dataclass_fields__}
-    watched = Watched(**{**fields, "pool": joined}, truth=truth)
+    columns = {each.name: getattr(arm, each.name) for each in fields(arm)}
+    watched = Watched(**{**columns, "pool": joined}, truth=truth)
     return watched, Splits(train, texts.subset(test), None, temperature=1.0)
 
 
@@ -121,9 +114,10 @@ def main() -> None:
     truth = np.asarray(splits.valid.targets)
     for num in labels:
         for name in given.variants.split(","):
-            scores = []
+            scores, watched = [], replace(arm, rules=VARIANTS[name], said=[])
             for seed in seeds:
-                started, watched = time.monotonic(), replace(arm, rules=VARIANTS[name], said=[])
+                started = time.monotonic()
+                watched.said.clear()
                 rows = nested_rows(splits.train.strata, seed)[:num]
                 cell = replace(splits, train=splits.train.subset(rows))
                 (model,) = watched.fit(cell, watched.settings(1), seed)

@@ -234,6 +234,7 @@ def test_a_frozen_answerer_keeps_its_backbone(
         ("--pieces", "--pieces is for classifiers"),
         ("--train-labels labels.txt", "a file of labels is for classifiers"),
         ("--balance weights", "--balance weights is for classifiers"),
+        ("--select f1", "--select f1 is for --task classify"),
         ("--max-length 6", "--max-length 6 is too short for a question and a passage: 8 or more"),
     ],
 )

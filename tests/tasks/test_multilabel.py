@@ -131,6 +131,26 @@ def test_an_exported_model_answers_alike(labeller: Path, sets: Sets, here: Path)
     theirs = {entry["label"]: entry["score"] for entry in pipe(text)[0]}
     (ours,) = warmstart.load("run", threads=1, precision="fp32").predict([text])
     assert theirs == pytest.approx(ours.probabilities, abs=1e-5)
+    succeed("import exported -o again")
+    (again,) = warmstart.load("again", threads=1, precision="fp32").predict([text])
+    assert again.probabilities == pytest.approx(ours.probabilities, abs=1e-5)
+    assert again.label == ours.label
+
+
+@pytest.mark.slow
+def test_an_onnx_graph_gives_the_same_labels(labeller: Path, here: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    succeed(f"export {labeller} --to onnx -o exported")
+    model = warmstart.load(labeller, threads=1, precision="fp32")
+    texts = ["one red cat two", "three four", "a green horse beside the lake"]
+    session = runtime.InferenceSession("exported/model.onnx")
+    names = list(read(Path("exported/config.json"))["id2label"].values())
+    for text, ours in zip(texts, model.predict(texts), strict=True):
+        ids = np.array(model.encode([text]).ids)
+        (logits,) = session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})
+        theirs = dict(zip(names, 1 / (1 + np.exp(-logits[0])), strict=True))
+        assert theirs == pytest.approx(ours.probabilities, abs=1e-5)
+        assert ours.labels == tuple(name for name, share in theirs.items() if share >= 0.5)
 
 
 @pytest.mark.parametrize("files", ["--valid {valid} --test {test} --labels 60,all", "--folds 2"])
@@ -297,6 +317,7 @@ def test_files_that_teach_nothing_are_refused(
     ("options", "complaint"),
     [
         ("--balance weights", "--balance weights is for --task classify"),
+        ("--select f1", "--select f1 is for --task classify"),
         ("--train-labels labels.txt", "a file of labels is for --task classify"),
         ("--labels 9999", "--labels 9999 is not possible"),
     ],

@@ -295,6 +295,7 @@ def test_a_solved_head_is_ridge_on_standardised_vectors() -> None:
     ("options", "complaint"),
     [
         ("--balance weights", "--balance weights is for classifiers"),
+        ("--select f1", "--select f1 is for --task classify"),
         ("--labels 9999", "--labels 9999 is not possible"),
     ],
 )

@@ -182,6 +182,7 @@ def test_plain_tags_give_every_word_its_tag(base: Path, here: Path) -> None:
         ("--pieces", "--pieces is for classifiers"),
         ("--train-labels labels.txt", "a file of labels is for classifiers"),
         ("--balance weights", "--balance weights is for classifiers"),
+        ("--select f1", "--select f1 is for --task classify"),
         ("--task classify", "plain lines hold no labels"),
         ("--labels 9999", "--labels 9999 is not possible"),
     ],

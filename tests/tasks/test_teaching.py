@@ -19,7 +19,6 @@ from warmstart.tasks.teaching import (
     View,
     agree,
     average_views,
-    certain_shares,
     label_folds,
     perturb,
     sample_texts,
@@ -44,7 +43,7 @@ def test_certain_shares_are_learned_as_labels(
     model: Classifier = randomised(Classifier(tiny, 3, "mean"))
     objective = ClassifyObjective(torch.tensor(weights, dtype=torch.float64))
     hard = Dataset(labels=LABELS, targets=[NAMES.index(label) for label in LABELS])
-    groups = batches(hard), batches(replace(hard, shares=certain_shares(LABELS)))
+    groups = batches(hard), batches(replace(hard, shares=[{label: 1.0} for label in LABELS]))
     assert groups[0][0].targets.dim() == 1
     assert groups[1][0].targets.shape == (5, 3)
     counts = [objective.count(group)["label"] for group in groups]
@@ -75,13 +74,13 @@ def test_agreement_has_the_shares_of_the_labels_whatever_the_scale(
     shares: np.ndarray, factor: float
 ) -> None:
     priors = np.array([0.5, 0.3, 0.2])
-    agreed = agree([shares], priors)
+    agreed = agree([shares], [1.0], priors)
     assert agreed.sum(axis=1) == pytest.approx(1)
     assert agreed.mean(axis=0) == pytest.approx(priors, abs=0.02)
     sharper = average_views([shares]) ** factor
     sharper /= sharper.sum(axis=1, keepdims=True)
     if shares.std(axis=0).max() > 0.01:  # else all texts are alike, but for rounding
-        assert agree([sharper], priors) == pytest.approx(agreed, abs=0.01)
+        assert agree([sharper], [1.0], priors) == pytest.approx(agreed, abs=0.01)
 
 
 def test_a_view_that_is_often_wrong_counts_little() -> None:
@@ -92,7 +91,8 @@ def test_a_view_that_is_often_wrong_counts_little() -> None:
         View(np.eye(2)[said] * 0.98 + 0.01, np.eye(2)[said][:100] * 0.98 + 0.01)
         for said in (good, bad)
     ]
-    agreed = agree([view.calibrate(truth[:100]) for view in views], np.array([0.5, 0.5]))
+    weights = [view.weight(truth[:100]) for view in views]
+    agreed = agree([view.texts for view in views], weights, np.array([0.5, 0.5]))
     assert (agreed.argmax(axis=1) == good).mean() > 0.97
 
 

@@ -187,6 +187,23 @@ def test_recorded_steps_are_healed(
         assert (weights[1][name] - expected).norm() <= tolerance * expected.norm()
 
 
+class WatchedRecording(RecordedObjective):
+    """A recording that keeps the batches it is given."""
+
+    def add_gradients(self, group: Any, *given: Any) -> Tensor:
+        self.groups = [*getattr(self, "groups", []), group]
+        return super().add_gradients(group, *given)
+
+
+def test_a_trained_batch_is_the_one_of_the_stream(build_recorded: Any) -> None:
+    trainer = build_recorded(None, Runtime(torch.device("cpu")))
+    watched = WatchedRecording(trainer.model, trainer.objective, trainer.runtime)
+    trainer.recorded = watched
+    trainer.take_step(0, rate=0.0)
+    (batch,) = watched.groups[0]
+    assert batch.bounds.tolist() == trainer.stream.group(0)[0].bounds.tolist()
+
+
 @pytest.mark.parametrize("fault", [*IN_A_STEP, *IN_THE_STATE])
 def test_a_fault_that_recurs_stops_the_run_and_resume_continues_it(
     watched: Build, undisturbed: Trainer, tmp_path: Path, fault: Fault

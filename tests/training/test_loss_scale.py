@@ -228,12 +228,10 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA devic
 
 @pytest.mark.gpu
 @on_gpu
-def test_fp16_on_a_gpu(build_lm: Build) -> None:  # no dropout, which draws by type
-    device = torch.device("cuda")
+def test_fp16_on_a_gpu(build_recorded: BuildOnDevice) -> None:  # no dropout, which draws by type
     losses = []
     for dtype in (None, torch.float16):
-        trainer = replace(build_lm(None), runtime=Runtime(device, dtype))
-        trainer.model.to(device)
+        trainer = build_recorded(None, Runtime(torch.device("cuda"), dtype))
         losses.append([float(trainer.take_step(step, 1.0)[0]) for step in range(8)])
     assert losses[1] == pytest.approx(losses[0], rel=2e-2)
     _set_scale(trainer, MOST)

@@ -105,8 +105,10 @@ def pin(batch: AnyBatch) -> AnyBatch:
 def split(batch: AnyBatch, num_parts: int) -> list[AnyBatch]:
     """Return the batch in at most `num_parts` parts of about equally many rows.
 
-    Bounds, which belong to the whole batch, are left out: masks replace them.
+    Bounds, which belong to the whole batch, are left out of its parts: masks replace them.
     """
+    if num_parts == 1:
+        return [batch]
     tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
     whole: dict[str, Any] = {"bounds": None} if tensors.pop("bounds", None) is not None else {}
     parts = {name: t.chunk(num_parts) for name, t in tensors.items() if t is not None}

@@ -18,7 +18,7 @@ from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
 from warmstart.comparison.self_training import MOST_TEXTS, SelfArm
 from warmstart.comparison.spaces import Spaces, read_spaces
-from warmstart.comparison.unlabelled import UnlabelledTexts, pretraining_files, texts_to_label
+from warmstart.comparison.unlabelled import UnlabelledTexts, texts_to_label
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import (
@@ -49,6 +49,7 @@ from warmstart.tasks.labelled_data import (
     readable_rows,
 )
 from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
+from warmstart.tasks.teaching import pretraining_files
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
@@ -179,7 +180,7 @@ def plan_arms(
     baselines = list(texts.task.baselines(texts.labels, config, by_name, unlabelled))
     _check_self_training(config, texts)
     arms = [
-        _with_unlabelled(planned, config, texts, spaces, baselines)
+        _with_unlabelled(planned, config, texts, spaces)
         for planned in _transformer_arms(config, texts, named, notes)
     ]
     arms += _baseline_arms(config, texts, spaces, baselines, notes)
@@ -299,7 +300,6 @@ def _with_unlabelled(
     config: CompareConfig,
     texts: ExperimentTexts,
     spaces: Spaces,
-    baselines: Sequence[Baseline],
 ) -> PlannedArm:
     """Return an arm that teaches itself with its unlabelled texts, and what labels them besides."""
     arm = planned.arm
@@ -310,12 +310,9 @@ def _with_unlabelled(
     rule = config.truncate or texts.task.truncate
     split = for_tokenizer(read, arm.source.tokenizer, is_pieces=False)
     pool, _ = texts.task.encode(split, arm.source.tokenizer, arm.model, rule)
-    seen = [
-        baseline
-        for baseline in baselines
-        if baseline.name in spaces.by_arm and spaces.parent_of(baseline.name) in (None, arm.source)
-    ]
-    return replace(planned, arm=replace(arm, pool=pool, baselines=tuple(seen)))
+    seen = (each for each in spaces.by_arm.values() if each.parent in (None, arm.source))
+    known = tuple(analysed.space for analysed in seen)
+    return replace(planned, arm=replace(arm, pool=pool, spaces=known))
 
 
 def repays_compiling(config: CompareConfig) -> bool:

@@ -1,15 +1,16 @@
 """The arm that teaches itself: labels, and what it then says of unlabelled texts.
 
-Models that err differently label unlabelled texts together: several fine-tunings, the frozen
-backbone, and LSA. The surest part of each class is learned with the labels by fine-tunings that
-start anew from the pretrained weights, and these label the texts again. One last fine-tuning learns
-from all that, so the model that is kept is as small as that of a warm arm.
+Models that err differently label unlabelled texts together: several fine-tunings, and regressions
+on the vectors of the frozen backbone and on the dimensions of LSA. Each learns the surest part of
+each class with the labels, and they label the texts again, round by round. One last fine-tuning
+learns from all that, so the model that is kept is as small as that of a warm arm.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +21,20 @@ from warmstart.comparison.arms import (
     TransformerArm,
     train_stably,
 )
-from warmstart.data.labelled import Dataset, join_datasets
+from warmstart.data.labelled import Dataset
 from warmstart.model.models import Classifier
 from warmstart.seeds import derive_seed
-from warmstart.tasks.baseline import Baseline
 from warmstart.tasks.fitting import Start, build_model
-from warmstart.tasks.frozen import FrozenVectors
+from warmstart.tasks.frozen import FrozenVectors, standardise
+from warmstart.tasks.latent_semantics import LatentSpace
+from warmstart.tasks.logistic import class_shares, fit_logistic
+from warmstart.tasks.lsa import fit_nested
 from warmstart.tasks.teaching import (
     View,
     agree,
     average_views,
-    certain_shares,
     class_priors,
+    join_taught,
     label_folds,
     perturb,
     surest_rows,
@@ -41,20 +44,48 @@ from warmstart.tasks.vectors import TextBatches
 from warmstart.training.defaults import finetuning_epochs
 
 Floats = NDArray[np.float64]
-Folds = NDArray[np.int64] | None  # the fold of each label; None: too few labels
-Predict = Callable[[Dataset, Dataset], Floats]  # texts to fit, others -> what is said of those
+Ints = NDArray[np.int64]
+Folds = Ints | None  # the fold of each label; None: too few labels
 MOST_TEXTS = {"cuda": 8_192, "cpu": 1_024}  # that are labelled; more take longer and add little
 WATCHED = 32  # labelled texts that a training is measured on which is only to vote
+LSA_C, VECTORS_C = 0.3, 0.01  # of regressions: the defaults of the lsa and frozen arms
 
 
 @dataclass(frozen=True)
 class SelfTraining:
-    """How a model teaches itself."""
+    """How a model teaches itself; parts are of the unlabelled texts, the surest first."""
 
-    parts: tuple[float, ...] = (0.25, 0.5)  # of the texts that are learned, round by round
+    drafts: tuple[float, ...] = (0.2, 0.4, 0.6)  # that only regressions learn, round by round
+    parts: tuple[float, ...] = (0.5, 0.8)  # that fine-tunings learn, the last of them alone
     voters: int = 5  # fine-tunings that label the texts first, each without a part of the labels
-    students: int = 3  # fine-tunings that label them again, in the rounds between
-    perturbs: bool = True  # whether texts are learned cropped and masked
+    students: int = 3  # fine-tunings that label them in the rounds between
+    perturbs: bool = True  # whether fine-tunings read the texts cropped and masked
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A regression on the vectors of labelled and unlabelled texts, fitted in no time."""
+
+    labelled: Floats  # (labels, D)
+    pool: Floats  # (texts, D)
+    fit: Callable[[Floats, Ints], Any]
+
+    def said(self, classes: Ints, rows: Ints, taught: Ints, num_classes: int) -> Floats:
+        """Return what it says of the texts when it knows the labels, and has learned some rows."""
+        columns = np.concatenate([self.labelled, self.pool[rows]])
+        model = self.fit(columns, np.concatenate([classes, taught]))
+        return class_shares(model, self.pool, num_classes)
+
+    def held_out(self, classes: Ints, folds: Folds, num_classes: int) -> Floats | None:
+        """Return what is said of each label by a regression that does not know its fold."""
+        if folds is None:
+            return None
+        shares = np.zeros((len(classes), num_classes))
+        for fold in np.unique(folds):
+            inside = folds != fold
+            model = self.fit(self.labelled[inside], classes[inside])
+            shares[~inside] = class_shares(model, self.labelled[~inside], num_classes)
+        return shares
 
 
 @dataclass(frozen=True)
@@ -62,7 +93,7 @@ class SelfArm(TransformerArm):
     """A Transformer that learns the labels, and those that it and others give to more texts."""
 
     pool: Dataset = field(default_factory=Dataset)  # unlabelled texts as the model reads them
-    baselines: tuple[Baseline, ...] = ()  # that label them, too, in the first round
+    spaces: tuple[LatentSpace, ...] = ()  # of whose dimensions regressions label them, too
     rules: SelfTraining = SelfTraining()
     vectors: FrozenVectors = field(default_factory=FrozenVectors, compare=False)
 
@@ -99,74 +130,100 @@ class SelfArm(TransformerArm):
 
     def self_labelled(self, labelled: Dataset, rate: float, seed: int) -> Dataset:
         """Return labelled texts with the texts that the last model learns besides them."""
-        priors = class_priors(labelled.targets, len(self.labels["classes"]))
         watched = labelled.subset(range(min(WATCHED, len(labelled))))
-        cell = train = Splits(labelled, watched, None, temperature=1.0)
-        views = [view.calibrate(labelled.targets) for view in self.views(cell, rate, seed)]
-        for number, part in enumerate(self.rules.parts):
-            if number:
-                voters = (
-                    derive_seed(seed, "student", number, n) for n in range(self.rules.students)
+        cell, classes = Splits(labelled, watched, None, temperature=1.0), np.array(labelled.targets)
+        regressions, folds = self._regressions(cell, seed), label_folds(classes, self.rules.voters)
+        none = np.zeros(0, np.int64)
+        views = [
+            *(
+                View(
+                    each.said(classes, none, none, self.num_classes),
+                    each.held_out(classes, folds, self.num_classes),
                 )
-                views = [average_views([self._opinion(train, rate, each)[0] for each in voters])]
-            taught = self.taught(labelled, agree(views, priors), part, derive_seed(seed, number))
-            train = replace(cell, train=taught)
-        return train.train
+                for each in regressions
+            ),
+            self._voted_view(cell, folds, rate, seed),
+        ]
+        weights = [view.weight(classes) for view in views]
+        said, priors = [view.texts for view in views], class_priors(classes, self.num_classes)
+        shares = self.agreed(said, weights, priors)
+        for number, part in enumerate((*self.rules.drafts, *self.rules.parts[:-1])):
+            rows = surest_rows(shares, part)
+            taught = shares[rows].argmax(axis=1)
+            said[:-1] = [
+                e.said(classes, np.array(rows), taught, self.num_classes) for e in regressions
+            ]
+            if number >= len(self.rules.drafts):
+                train = self.taught(labelled, shares, part, derive_seed(seed, number))
+                said[-1] = self._vote(replace(cell, train=train), rate, derive_seed(seed, number))
+            shares = self.agreed(said, weights, priors)
+        return self.taught(labelled, shares, self.rules.parts[-1], seed)
 
-    def views(self, cell: Splits, rate: float, seed: int) -> Iterator[View]:
-        """Yield what models of different kinds that know the labels say of the texts."""
-        folds = label_folds(cell.train.targets, self.rules.voters)
-        yield from (self._baseline_view(each, cell.train, folds) for each in self.baselines)
-        yield self._frozen_view(cell, folds, seed)
-        yield self._voted_view(cell, folds, rate, seed)
+    @property
+    def num_classes(self) -> int:
+        return len(self.labels["classes"])
 
-    def _baseline_view(self, baseline: Baseline, labelled: Dataset, folds: Folds) -> View:
-        fitted = baseline.fit(labelled, baseline.settings(1)[0])
+    def agreed(self, said: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
+        """Return what several models say of the texts together."""
+        return agree(said, weights, priors)
 
-        def outside(inside: Dataset, other: Dataset) -> Floats:
-            return baseline.fit(inside, fitted.value).outputs(other)
+    @cached_property
+    def _semantics(self) -> list[Floats]:
+        """Return the vectors of the texts in each space."""
+        return [space.vectors(self.pool.texts) for space in self.spaces]
 
-        return View(fitted.outputs(self.pool), self._held_out(labelled, folds, outside))
+    def _regressions(self, cell: Splits, seed: int) -> list[Regression]:
+        """Return regressions on the dimensions of LSA, and on the vectors of the backbone."""
+        balance, texts = self.tuning.balance, cell.train.texts
+        by_space = zip(self.spaces, self._semantics, strict=True)
+        regressions = [
+            Regression(
+                space.vectors(texts),
+                of_pool,
+                lambda columns, classes: fit_nested(columns, classes, LSA_C, balance),
+            )
+            for space, of_pool in by_space
+        ]
+        labelled, of_pool = self._backbone_vectors(cell, seed)
+        return [
+            *regressions,
+            Regression(
+                labelled,
+                of_pool,
+                lambda columns, classes: fit_logistic(columns, classes, VECTORS_C, balance),
+            ),
+        ]
 
-    def _frozen_view(self, cell: Splits, folds: Folds, seed: int) -> View:
-        """Return what a regression on the vectors of the pretrained backbone says."""
-        built, _ = build_model(
-            self.task, Start(self.model, self.source.weights), self.labels, self.tuning, seed
-        )
+    def _backbone_vectors(self, cell: Splits, seed: int) -> tuple[Floats, Floats]:
+        """Return the vectors of labelled and unlabelled texts by the pretrained backbone."""
+        start = Start(self.model, self.source.weights)
+        built, _ = build_model(self.task, start, self.labels, self.tuning, seed)
         model, pooling = cast(Classifier, self.shared.begin(self, built)), self.tuning.pooling
-
-        def outside(inside: Dataset, other: Dataset) -> Floats:
-            fit = self._fit(replace(cell, train=inside), seed, 0.0)
-            head = self.task.solve_head(model, fit, [pooling], self.vectors)
-            return head.outputs(self.vectors.of(model, other, fit.batches, pooling))
-
-        return View(outside(cell.train, self.pool), self._held_out(cell.train, folds, outside))
+        batches = self._fit(cell, seed, 0.0).batches
+        labelled, pool = (
+            self.vectors.of(model, texts, batches, pooling) for texts in (cell.train, self.pool)
+        )
+        standard, mean, spread = standardise(pool)
+        return (labelled - mean) / spread, standard
 
     def _voted_view(self, cell: Splits, folds: Folds, rate: float, seed: int) -> View:
         """Return what fine-tunings say together, each of which leaves out some of the labels."""
         labelled, opinions = cell.train, list[Floats]()
-        held_out = np.zeros((len(labelled), len(self.labels["classes"])))
+        held_out = np.zeros((len(labelled), self.num_classes))
         for voter in range(self.rules.voters):
-            of_voter = derive_seed(seed, "voter", voter)
             is_out = np.zeros(len(labelled), bool) if folds is None else folds == voter
             inside, outside = (np.flatnonzero(rows).tolist() for rows in (~is_out, is_out))
             train = replace(cell, train=labelled.subset(inside))
+            of_voter = derive_seed(seed, "voter", voter)
             opinion = self._opinion(train, rate, of_voter, labelled.subset(outside))
             opinions.append(opinion[0])
             held_out[outside] = opinion[1]
         return View(average_views(opinions), None if folds is None else held_out)
 
-    def _held_out(self, labelled: Dataset, folds: Folds, outside: Predict) -> Floats | None:
-        """Return what is said of each label by a model that was fitted without its fold."""
-        if folds is None:
-            return None
-        held_out = np.zeros((len(labelled), len(self.labels["classes"])))
-        for fold in np.unique(folds):
-            inside, other = (
-                np.flatnonzero(rows).tolist() for rows in (folds != fold, folds == fold)
-            )
-            held_out[other] = outside(labelled.subset(inside), labelled.subset(other))
-        return held_out
+    def _vote(self, train: Splits, rate: float, seed: int) -> Floats:
+        """Return what fine-tunings on labelled and taught texts say together."""
+        seeds = [derive_seed(seed, "student", number) for number in range(self.rules.students)]
+        return average_views([self._opinion(train, rate, each)[0] for each in seeds])
 
     def _opinion(
         self, train: Splits, rate: float, seed: int, other: Dataset | None = None
@@ -185,22 +242,9 @@ class SelfArm(TransformerArm):
         return train_stably(opine, rate, self.name)[0]
 
     def taught(self, labelled: Dataset, shares: Floats, part: float, seed: int) -> Dataset:
-        """Return labelled texts, and the surest part of the others by shares of classes.
-
-        A labelled text is read as often as it would be read without the others.
-        """
+        """Return labelled texts, and the surest part of the others by shares of classes."""
         rows = surest_rows(shares, part)
         taught = teach(self.pool.subset(rows), shares[rows], self.labels["classes"])
-        usual = finetuning_epochs(len(labelled), self.tuning)
-        repeats = round(usual / finetuning_epochs(len(labelled) + len(rows), self.tuning))
-        certain = replace(labelled, shares=certain_shares(labelled.labels))
         if self.rules.perturbs:
             taught = perturb(taught, self.source.tokenizer, seed)
-        parts = [*max(1, repeats) * [certain], taught]
-        return join_datasets([_columns(part) for part in parts])
-
-
-def _columns(data: Dataset) -> Dataset:
-    """Return the columns that a fine-tuning reads."""
-    columns = ("texts", "labels", "shares", "targets", "ids")
-    return Dataset(data.file, **{name: getattr(data, name) for name in columns})
+        return join_taught(labelled, taught, self.tuning)

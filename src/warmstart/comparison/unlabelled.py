@@ -13,12 +13,10 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
-from warmstart.jsonfiles import from_json
-from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.labelled_data import readable_rows
 from warmstart.tasks.latent_semantics import documents_of
-from warmstart.tasks.teaching import sample_texts
+from warmstart.tasks.teaching import pretraining_files, pretraining_texts, sample_texts
 
 BASELINE_CHARS = 1 << 23  # that a baseline reads of unlabelled text
 LEAST_TEXTS = 8  # that are worth teaching
@@ -39,15 +37,6 @@ class UnlabelledTexts:
             num_chars += sum(map(len, passage.rows))
             if num_chars > BASELINE_CHARS:
                 return
-
-
-def pretraining_files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
-    """Return the files that runs were pretrained on, where they are still to be found."""
-    listed: list[InputFile] = []
-    for source in sources:
-        recorded = source.folder.read_json(source.folder.data_file)
-        listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
-    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
 
 
 def texts_to_label(
@@ -78,5 +67,4 @@ def _documents(config: CompareConfig, source: SavedRun) -> Iterable[str]:
             f"--arms self: the text of {source.path} is not where it was; give unlabelled text "
             "with --unlabelled, or leave self out"
         )
-    passages = chain.from_iterable(read_passages(Path(file)) for file in files)
-    return ("\n".join(passage.rows) for passage in passages)
+    return pretraining_texts(files)

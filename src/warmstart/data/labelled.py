@@ -19,6 +19,8 @@ from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
 PAIR = ("text", "text2")
 WordSpan = tuple[int, int]  # where a word begins and ends, in its text or in its ids
+SHARE = "probability_"  # of a class: how the columns that `predict` writes begin
+ROUNDED = 0.01  # by which probabilities may miss one
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
 
@@ -90,8 +92,16 @@ def join_datasets(parts: Sequence[Dataset]) -> Dataset:
     )
 
 
-def read_labelled(path: Path, tables: TableFormat = DEFAULT, labels: Path | None = None) -> Dataset:
-    """Read the texts of `path` with their labels, from its columns or from the file `labels`."""
+def read_labelled(
+    path: Path,
+    tables: TableFormat = DEFAULT,
+    labels: Path | None = None,
+    has_shares: bool = False,
+) -> Dataset:
+    """Read the texts of `path` with their labels, from its columns or from the file `labels`.
+
+    With `has_shares`, also the probability of every class, from the columns that `predict` writes.
+    """
     for file in (path, labels):
         if file is not None and file.is_dir():
             raise WarmstartError(f"{file} is a folder; labelled texts are read from files")
@@ -111,12 +121,18 @@ def read_labelled(path: Path, tables: TableFormat = DEFAULT, labels: Path | None
             f"or a {TABLE_SUFFIXES} file with text and label"
         )
     table = open_table(path, tables, ("text", "label"), optional=("text2",))
-    return _collect(((row, row) for row in table.rows()), (path,), table.describe())
+    rows = ((row, row) for row in table.rows())
+    return _collect(rows, (path,), table.describe(), has_shares)
 
 
-def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description: str) -> Dataset:
+def _collect(
+    rows: Iterable[tuple[Row, Row]],
+    files: Sequence[Path],
+    description: str,
+    has_shares: bool = False,
+) -> Dataset:
     """Keep the rows with text and label; count the others."""
-    texts, labels, lines, seconds = [], [], [], []
+    texts, labels, lines, seconds, shares = [], [], [], [], []
     num_rows, num_unlabelled, is_pair = 0, 0, False
     for row, label_row in rows:
         num_rows += 1
@@ -132,6 +148,8 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
             labels.append(label)
             lines.append(row.number)
             seconds.append(second)
+            if has_shares:
+                shares.append(_shares(row, label))
     if not num_rows:
         raise WarmstartError(
             f"{files[0]}: no rows with text and label; the file is empty, or only a header"
@@ -145,6 +163,7 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
         tuple(labels),
         tuple(lines),
         tuple(seconds) if is_pair else None,
+        shares=tuple(shares),
         files=dict.fromkeys(files, len(texts)),
         skipped=num_rows - num_unlabelled - len(texts),
         unlabelled=num_unlabelled,
@@ -167,6 +186,36 @@ def _label(row: Row) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else repr(value)
     return row.text("label").strip()
+
+
+def _shares(row: Row, label: str) -> dict[str, float]:
+    """Return the probability of every class, which add up to one but for rounding."""
+    cells = {
+        name.removeprefix(SHARE): value
+        for name, value in row.record.items()
+        if name.startswith(SHARE)
+    }
+    if not cells:
+        raise WarmstartError(
+            f"{row.path}: --soft-labels needs a column {SHARE}… for each class, as `predict -o "
+            "FILE.csv` writes them"
+        )
+    shares = {name: _share(row, name, value) for name, value in cells.items()}
+    total = sum(shares.values())
+    if label not in shares or abs(total - 1) > ROUNDED:
+        problem = f"add up to {total:.3g}, not 1" if label in shares else f"lack that of '{label}'"
+        raise WarmstartError(f"{row.name}: the columns {SHARE}… {problem}")
+    return {name: share / total for name, share in shares.items()}
+
+
+def _share(row: Row, name: str, value: object) -> float:
+    try:
+        share = float(str(value))
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise WarmstartError(f"{row.name}: {SHARE}{name} is {value!r}, not a number from 0 to 1")
+    return share
 
 
 class TextRow(NamedTuple):

@@ -14,6 +14,7 @@ from warmstart.batching.batches import TokenLists, round_lengths_up
 from warmstart.data.corpus import source_of
 from warmstart.formats import quantity
 from warmstart.recipes import finetune, pretrain, train_translator
+from warmstart.recipes.teachers import texts_to_teach
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import TrainingRun
@@ -26,6 +27,7 @@ from warmstart.settings.training import (
 from warmstart.tasks.labelled_data import for_tokenizer, read_training_texts
 from warmstart.tasks.registry import choose_task, finetuning_task, pretraining_task, read_backbone
 from warmstart.tasks.task import TrainingJob
+from warmstart.tasks.teaching import join_taught
 from warmstart.tasks.translate import TranslateTask, read_training_pairs
 from warmstart.tasks.vectors import forward_tokens
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
@@ -138,16 +140,17 @@ def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
     model = finetune.finetuning_architecture(config, parent)
     tokenizer, sample = _given_tokenizer(config, parent), LabelledSample(model.max_length)
     if config.train:
-        tokenizer, sample = _sample_labelled(config, model, tokenizer)
+        tokenizer, sample = _sample_labelled(config, parent, model, tokenizer)
     if tokenizer and not parent:
         model = replace(model, vocab_size=tokenizer.vocab_size)
     job = finetuning_job(config, config.task, model, sample.length, sample.num_labels)
+    is_read = config.frozen and not config.learns_shares
     epoch_steps = -(-sample.num_train // config.batch_size)
     epochs = finetuning_epochs(sample.num_train, config) if sample.num_train else 0
     return PlannedCommand(
         command="finetune",
         settings=config,
-        job=reading_job(job, config, device) if config.frozen else job,
+        job=reading_job(job, config, device) if is_read else job,
         steps=epochs * epoch_steps or None,
         num_read=sample.num_train + sample.num_valid,
         minutes=config.minutes,
@@ -178,13 +181,20 @@ def reading_job(job: TrainingJob, config: Tuning, device: str) -> TrainingJob:
 
 
 def _sample_labelled(
-    config: FinetuneConfig, model: ModelConfig, tokenizer: Tokenizer | None
+    config: FinetuneConfig,
+    parent: SavedRun | None,
+    model: ModelConfig,
+    tokenizer: Tokenizer | None,
 ) -> tuple[Tokenizer, LabelledSample]:
     """Return the tokenizer, or one from a sample, and what the labelled texts decide."""
     task = finetuning_task(config.task)
     texts = read_training_texts(config, task)
     labels = task.read_labels(texts[0])
     train, valid = finetune.take_labels(*texts, task, labels, config)
+    if config.teacher:
+        taught = texts_to_teach(config, parent, (train, valid))
+        num = len(taught)
+        train = join_taught(train, replace(taught, labels=[""] * num, shares=[{}] * num), config)
     sample = train.subset(_every(len(train), SAMPLED_TEXTS))
     tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
     sample = for_tokenizer(sample, tokenizer, config.pieces)

@@ -27,11 +27,11 @@ TOKENS_PER_WORD = 1.3  # of a tokenizer trained on the text
 FEW_LABELS = 20  # too few to compare anything with
 PUBLIC_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # English, 22M parameters
 SAMPLE = 200  # texts that the language is guessed from
-FEW_TOKENS = 500_000_000  # read in a pretraining: lsa leads after 100 million, trails after 530
+FEW_TOKENS = 500_000_000  # read in a pretraining: lsa leads after 100 million, trails after 500
 FEW_TOKENS_ADVICE = (
     "expect lsa of the same text, which takes a minute, to stay ahead with few labels. On film "
     "reviews, 100 labels, it has 87.3%; a Transformer had 81.1% after 25 million tokens, 84.4% "
-    "after 100, 91.5% after 530 (with 1,000 labels, in the same order). What can beat it: a GPU, "
+    "after 100, 90.4% after 500 (with 1,000 labels, in the same order). What can beat it: a GPU, "
     "which reads that many in minutes, or a public model (warmstart import)"
 )
 LITTLE_TEXT_ADVICE = (

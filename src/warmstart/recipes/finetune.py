@@ -17,6 +17,7 @@ from warmstart.files import write_json
 from warmstart.formats import duration
 from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.card import write_card
+from warmstart.recipes.teachers import add_taught
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
 from warmstart.runs.checkpoint import save_weights
@@ -143,7 +144,7 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     recorded = run.config()  # before the lead process changes it
     trainer.meet()
     task = finetuning_task(config.task)
-    if config.frozen and task.solves_heads:
+    if config.frozen and task.solves_heads and not config.learns_shares:
         if not run.is_read_only:
             _solve(run, task, trainer, fit)
         return
@@ -179,6 +180,8 @@ def _prepare(
     texts = take_labels(*texts, task, labels, config)
     for note in task.label_notes(*texts):
         progress.say(note)
+    if config.teacher:
+        texts = add_taught(config, parent, task, labels, *texts), texts[1]
     tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, texts[0], run)
     train, valid = (for_tokenizer(split, tokenizer, config.pieces) for split in texts)
     train, valid = (replace(s, targets=task.targets(s, labels)) for s in (train, valid))

@@ -141,6 +141,11 @@ class LabelledFiles(LabelledColumns, RemoteFiles):
     valid_labels: str | None = option("labels of --valid, one per line", None)
     task: str = option("what to learn; auto: by the file", "auto", metavar="NAME", panel="Training")
 
+    @property
+    def reads_shares(self) -> bool:
+        """Tell whether the texts to train on have a probability for every class."""
+        return False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.valid_labels and not self.valid:

@@ -237,6 +237,35 @@ class FinetuneConfig(
         fixed=False,
     )
     labels: int | None = option("labelled texts to use; default: all", None, least=2)
+    soft_labels: bool = option("learn the columns probability_… that predict writes", False)
+    teacher: tuple[str, ...] = option(
+        "classifier whose answers to --unlabelled are learned, too; may repeat",
+        (),
+        metavar="RUN",
+    )
+    unlabelled: tuple[str, ...] = option(
+        "texts for --teacher; default: those --from was pretrained on",
+        (),
+        panel="Input and output",
+        holds_rows=True,
+    )
+    teacher_texts: int = advanced("texts that teachers label at most", 10_000, least=8)
+
+    @property
+    def reads_shares(self) -> bool:
+        return self.soft_labels
+
+    @property
+    def learns_shares(self) -> bool:
+        """Tell whether probabilities are learned, which no head can be solved for."""
+        return self.soft_labels or bool(self.teacher)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unlabelled and not self.teacher:
+            raise WarmstartError("--unlabelled needs --teacher, a run that labels these texts")
+        if self.teacher and self.pieces:
+            raise WarmstartError("--teacher and --pieces exclude each other: it reads whole texts")
 
 
 class PairFiles(TableFormat):

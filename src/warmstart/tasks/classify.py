@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -124,6 +125,7 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     solves_heads = True
+    follows_select = True
     learns_shares = True
     page_output = "label"
     truncate = "middle"  # both ends of a text say more than its beginning alone
@@ -132,7 +134,9 @@ class ClassifyTask(FinetuningTask):
         return describe_labels(train, valid)
 
     def read_labels(self, train: Dataset) -> dict[str, Any]:
-        return {"classes": list(class_names(train))}
+        if not train.shares:
+            return {"classes": list(class_names(train))}
+        return {"classes": sorted({*train.labels, *chain.from_iterable(train.shares)})}
 
     def targets(self, data: Dataset, labels: Labels) -> list[Any]:
         return class_numbers(data, labels["classes"])

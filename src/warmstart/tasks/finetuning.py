@@ -157,6 +157,7 @@ class FinetuningTask(Task):
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     learns_shares: ClassVar[bool] = False  # whether a label may be a probability of every class
+    follows_select: ClassVar[bool] = False  # whether --select says which score picks the epoch
     has_threshold: ClassVar[bool] = False  # chosen on validation texts; decides the answers
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
     scale: ClassVar[Scale] = SHARES  # how the score that models are compared by is written
@@ -176,6 +177,12 @@ class FinetuningTask(Task):
     def read_file(self, path: Path, labels: Path | None, settings: LabelledColumns) -> Dataset:
         """Read one labelled file; labels may be in a file of their own."""
         return read_labelled(path, settings, labels)
+
+    def read_soft_file(self, path: Path, settings: LabelledColumns) -> Dataset:
+        """Read one labelled file with the probability of every class."""
+        if not self.learns_shares:
+            raise WarmstartError(f"--soft-labels: {self.description} learns no probabilities")
+        return read_labelled(path, settings, has_shares=True)
 
     def encode(
         self, data: Dataset, tokenizer: Tokenizer, model: ModelConfig, rule: Truncate
@@ -243,8 +250,17 @@ class FinetuningTask(Task):
         """Return the score that models are compared by: higher is better, an error is negative."""
         return scores[self.metric(labels)]
 
+    def check(self, tuning: Tuning) -> None:
+        """Refuse settings that have no effect on this task."""
+        if tuning.select != "accuracy" and not self.follows_select:
+            raise WarmstartError(
+                f"--select {tuning.select} is for --task classify: for {self.description} one "
+                "score selects; leave it out"
+            )
+
     def choose_truncation(self, config: Trained) -> Trained:
         """Return settings with a truncation rule: the one given, a resumed run's, or the task's."""
+        self.check(config)
         to, truncate = cast(Destination, config), config.truncate
         run = RunFolder(to.out)
         if truncate is None and to.resume and run.config_file.exists():

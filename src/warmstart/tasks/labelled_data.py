@@ -30,12 +30,22 @@ class LabelledForm(Protocol):
     def read_file(self, path: Path, labels: Path | None, settings: LabelledColumns) -> Dataset:
         """Read one labelled file; labels may be in a file of their own."""
 
+    def read_soft_file(self, path: Path, settings: LabelledColumns) -> Dataset:
+        """Read one labelled file with the probability of every class."""
+
 
 def read_labelled_file(
-    form: LabelledForm, path: str, labels: str | None, settings: LabelledColumns
+    form: LabelledForm,
+    path: str,
+    labels: str | None,
+    settings: LabelledColumns,
+    reads_shares: bool = False,
 ) -> Dataset:
     """Read one labelled file as a task does, and say how."""
-    data = form.read_file(Path(path), Path(labels) if labels else None, settings)
+    if reads_shares and not labels:
+        data = form.read_soft_file(Path(path), settings)
+    else:
+        data = form.read_file(Path(path), Path(labels) if labels else None, settings)
     counts = {"text": data.skipped, "label": data.unlabelled}
     skipped = (f"{quantity(num, 'row')} without {what}" for what, num in counts.items() if num)
     reasons = " and ".join(skipped)
@@ -74,12 +84,13 @@ def _read_files(settings: LabelledFiles, form: LabelledForm) -> list[Dataset]:
             f"--train-labels was given {len(label_files)} times for {len(paths)} files of texts"
         )
     labels = label_files or [None] * len(paths)
-    pairs = [(str(path), label) for path, label in zip(paths, labels, strict=True)]
+    parts = [
+        read_labelled_file(form, str(path), label, settings, settings.reads_shares)
+        for path, label in zip(paths, labels, strict=True)
+    ]
     if settings.valid:
-        pairs.append(
-            (local_name(settings.valid, settings.allow_private_urls), settings.valid_labels)
-        )
-    parts = [read_labelled_file(form, path, label, settings) for path, label in pairs]
+        valid = local_name(settings.valid, settings.allow_private_urls)
+        parts.append(read_labelled_file(form, valid, settings.valid_labels, settings))
     check_same_form(*parts)
     return parts
 

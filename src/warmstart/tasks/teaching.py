@@ -7,19 +7,27 @@ it learns to give the same answer to less (consistency; Xie et al., 2020).
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.data.copies import find_matches
+from warmstart.data.corpus import read_passages
 from warmstart.data.fingerprints import Fingerprints, fingerprint, fingerprints_of
-from warmstart.data.labelled import Dataset
-from warmstart.evaluation.calibration import at_temperature, fit_temperature
+from warmstart.data.labelled import Dataset, join_datasets
+from warmstart.evaluation.calibration import fit_temperature
+from warmstart.jsonfiles import from_json
+from warmstart.runs.facts import InputFile, InputFiles
+from warmstart.runs.saved import SavedRun
 from warmstart.seeds import derive_seed
+from warmstart.settings.training import Tuning
 from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.defaults import finetuning_epochs
 
 Floats = NDArray[np.float64]
 Shares = Mapping[str, float]  # of every class, in a text
@@ -45,14 +53,15 @@ class View:
     texts: Floats  # (texts, C)
     held_out: Floats | None = None  # (labels, C); None: too few labels
 
-    def calibrate(self, classes: Sequence[int]) -> Floats:
-        """Return what it says of the texts, as sure as it is right about the labels."""
+    def weight(self, classes: Sequence[int] | NDArray[np.int64]) -> float:
+        """Return by how much its logits should spread, so that it is as sure as it is right."""
         if self.held_out is None:
-            return self.texts
-        return at_temperature(self.texts, fit_temperature(classes, self.held_out))
+            return 1.0
+        temperature = fit_temperature(classes, self.held_out)
+        return float(_centre(_logits(self.texts)).std()) / temperature
 
 
-def label_folds(classes: Sequence[int], num: int) -> NDArray[np.int64] | None:
+def label_folds(classes: Sequence[int] | NDArray[np.int64], num: int) -> NDArray[np.int64] | None:
     """Return the fold of each label, each class spread evenly; None: a class may be left out."""
     counts = np.bincount(classes)
     if num < 2 or (counts[counts > 0] < 2).any():
@@ -62,21 +71,23 @@ def label_folds(classes: Sequence[int], num: int) -> NDArray[np.int64] | None:
     return numbers
 
 
-def agree(views: Sequence[Floats], priors: Floats) -> Floats:
+def agree(views: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
     """Return the probability of every class by several models together: (texts, C).
 
-    Their logits are added up, as if they erred independently, and scaled to one spread. Then each
-    class gets its share of the texts (distribution alignment; Berthelot et al., 2020), as a model
-    of few labels may prefer one of them everywhere.
+    Their logits, scaled to spread by their weights, are added up as if they erred independently.
+    The sum is scaled to one spread, because they do not err independently. Then each class gets
+    its share of the texts (distribution alignment; Berthelot et al., 2020), as a model of few
+    labels may prefer one of them everywhere.
     """
-    logits = SHARPNESS * _scale(np.sum([_logits(view) for view in views], axis=0))
+    scaled = [w * _scale(_logits(view)) for w, view in zip(weights, views, strict=True)]
+    logits = SHARPNESS * _scale(np.sum(scaled, axis=0))
     shift = np.zeros(logits.shape[1])
     for _ in range(ALIGNMENTS):
         shift += np.log(priors / np.maximum(_softmax(logits + shift).mean(axis=0), LEAST))
     return _softmax(logits + shift)
 
 
-def class_priors(classes: Sequence[int], num_classes: int) -> Floats:
+def class_priors(classes: Sequence[int] | NDArray[np.int64], num_classes: int) -> Floats:
     """Return the share of each class among labels, by Laplace's rule: (C,)."""
     counts = np.bincount(classes, minlength=num_classes) + 1.0
     priors: Floats = counts / counts.sum()
@@ -102,9 +113,25 @@ def teach(texts: Dataset, shares: Floats, classes: Sequence[str]) -> Dataset:
     return replace(texts, labels=labels, targets=tuple(numbers), shares=tuple(names))
 
 
-def certain_shares(labels: Sequence[str]) -> tuple[Shares, ...]:
-    """Return labels that are certain as shares of classes."""
-    return tuple({label: 1.0} for label in labels)
+def join_taught(labelled: Dataset, taught: Dataset, tuning: Tuning) -> Dataset:
+    """Return labelled texts and taught ones, with the columns that both have.
+
+    A labelled text is there as often as it would be read without the others.
+    """
+    certain = labelled
+    if not labelled.shares:
+        certain = replace(labelled, shares=tuple({label: 1.0} for label in labelled.labels))
+    usual = finetuning_epochs(len(labelled), tuning)
+    repeats = max(1, round(usual / finetuning_epochs(len(labelled) + len(taught), tuning)))
+    parts, names = [*repeats * [certain], taught], certain.columns().keys() & taught.columns()
+    joined = join_datasets([_only(part, names) for part in parts])
+    return replace(joined, skipped=labelled.skipped, unlabelled=labelled.unlabelled)
+
+
+def _only(data: Dataset, names: Collection[str]) -> Dataset:
+    """Return a dataset without its other columns."""
+    columns = {name: getattr(data, name) for name in names}
+    return Dataset(data.file, files=data.files, **columns)
 
 
 def perturb(texts: Dataset, tokenizer: Tokenizer, seed: int) -> Dataset:
@@ -147,6 +174,21 @@ def sample_texts(texts: Iterable[str], limit: int, known: Fingerprints) -> list[
     return [text for text, matches in zip(sampled, is_known, strict=True) if not matches]
 
 
+def pretraining_files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
+    """Return the files that runs were pretrained on, where they are still to be found."""
+    listed: list[InputFile] = []
+    for source in sources:
+        recorded = source.folder.read_json(source.folder.data_file)
+        listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
+    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
+
+
+def pretraining_texts(files: Sequence[str]) -> Iterator[str]:
+    """Yield the documents of the files that a run was pretrained on; a very long one in parts."""
+    for passage in chain.from_iterable(read_passages(Path(file)) for file in files):
+        yield "\n".join(passage.rows)
+
+
 def share_rows(shares: Sequence[Shares], classes: Sequence[str]) -> Iterator[NDArray[Any]]:
     """Yield the share of each class in every text: (C,)."""
     for row in shares:
@@ -161,9 +203,14 @@ def _logits(shares: Floats) -> Floats:
 
 def _scale(logits: Floats) -> Floats:
     """Return logits of each class with mean zero, all together with variance one."""
-    centred = logits - logits.mean(axis=0)
+    centred = _centre(logits)
     scaled: Floats = centred / max(float(centred.std()), 1e-12)
     return scaled
+
+
+def _centre(logits: Floats) -> Floats:
+    centred: Floats = logits - logits.mean(axis=0)
+    return centred
 
 
 def _softmax(logits: Floats) -> Floats:

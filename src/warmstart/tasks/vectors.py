@@ -23,7 +23,7 @@ from warmstart.settings.using import Beam
 from warmstart.tokenization.tokenizer import Tokenizer
 
 ENOUGH_TOKENS = 4096  # that keep a CPU busy
-MANY_TOKENS = 8192  # that repay packing the weights
+MANY_TOKENS = 1024  # that repay packing the weights
 MOST_KEPT = 1 << 22  # tokens of texts that stay on the device, padded
 BLANKS = ("▁", " ", "\n", "\t")
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
@@ -40,10 +40,12 @@ def forward_tokens(micro_tokens: int, device: torch.device) -> int:
 def pack_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str = "") -> AnyModule:
     """Return a model, or for many tokens on a CPU a copy of equal outputs with packed weights.
 
-    With `inside`, only the layers of that part are packed.
+    With `inside`, only the layers of that part are packed. In fp32 too: without packed weights
+    PyTorch multiplies with MKL, which on an AMD CPU is less than half as fast as oneDNN.
     """
-    dtype = runtime.dtype
-    if dtype is None or num_tokens < MANY_TOKENS or not can_pack(runtime.device, dtype):
+    dtype = runtime.dtype or torch.float32
+    is_single = next(model.parameters()).dtype == torch.float32
+    if num_tokens < MANY_TOKENS or not is_single or not can_pack(runtime.device, dtype):
         return model
     return packed_copy(model, dtype, PackedAutocastLinear, inside)
 

@@ -251,3 +251,4 @@ def test_batches_of_a_stream_have_the_same_shapes_and_parts_have_masks() -> None
     assert len(shapes) == 1
     assert sum(batch.bounds is not None for batch in batches) >= 18
     assert [part.bounds for part in split(batches[0], 2)] == [None, None]
+    assert split(batches[0], 1)[0].bounds is batches[0].bounds
