@@ -847,6 +847,8 @@ def serve(
     port: int = ...,
     token: str | None = ...,
     label: str | None = ...,
+    unusual: bool = ...,
+    like: str | None = ...,
     timeout: float = ...,
     batch_tokens: int = ...,
     max_queue: int = ...,

@@ -148,10 +148,11 @@ def steps_of(command: str, **places: object) -> list[str]:
 def test_columns_that_may_be_the_label_are_named_with_the_flag(survey: Path, archive: Path) -> None:
     done = succeed("start {archive} {survey}", archive=archive, survey=survey)
     assert "60 texts without labels (or the label is 'channel' or 'my, mood')" in done.out
-    first, *others = steps_of("start {archive} {survey}", archive=archive, survey=survey)
+    first, second, *others = steps_of("start {archive} {survey}", archive=archive, survey=survey)
     assert others[-1].startswith("serve")
     assert first == f"start {archive} {survey} --columns text=comment,label=channel"
-    assert succeed(first).out.count("60 labelled texts of 2 classes") == 1
+    assert "60 labelled texts of 2 classes" in succeed(first).out
+    assert "60 labelled texts of 3 classes" in succeed(second).out
     said = succeed("data {survey}", survey=survey).out.splitlines()[-1]
     assert said.startswith(f"next: warmstart start {survey} --columns")
 
@@ -162,7 +163,7 @@ def test_commands_keep_how_the_columns_were_named(survey: Path, archive: Path) -
     reading = [command for command in commands if str(survey) in command]
     assert [command.split()[0] for command in reading] == ["compare", "compare", "review"]
     assert all(flags in command for command in reading)
-    assert "3 classes" in succeed(f"start {reading[0].split('--train ')[1].split(' -o ')[0]}").out
+    assert "3 classes" in succeed(f"start {reading[1].split('--train ')[1].split(' -o ')[0]}").out
     few = survey.with_name("few.csv")
     few.write_text("".join(survey.read_text().splitlines(keepends=True)[:9]))
     commands = steps_of(f"start {{archive}} {{few}} {flags}", archive=archive, few=few)
@@ -181,6 +182,19 @@ def test_another_table_may_lack_the_label_that_is_named(survey: Path, tmp_path: 
     refused = run(command, other=other, survey=survey)
     assert refused.code == 2
     assert "no column mod (there: " in refused.said
+
+
+def test_dates_are_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "archive.csv"
+    for day in ("2026-11-{:02}", "{}.11.26", "11/{}/2026", "2026-11-{:02}T08:00:00"):
+        rows = (f"the comment {i} is short,{day.format(i % 20 + 1)}\n" for i in range(60))
+        path.write_text("comment,when\n" + "".join(rows))
+        assert "60 texts without labels" in succeed("start {path}", path=path).out
+
+
+def test_few_labels_are_all_scored(archive: Path, labels: Path) -> None:
+    first, *_ = steps_of("start {archive} {labels}", archive=archive, labels=labels)
+    assert first == f"compare --unlabelled {archive} --train {labels} --folds 5 -o first"
 
 
 def test_labels_in_a_file_of_their_own_stay_in_the_command(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from warmstart.formats import duration, one_line, quantity, shell_line
 from warmstart.jsonfiles import to_json
 from warmstart.printing import print_json, print_table, quote, say, say_next, write_lines
 from warmstart.progress import along
-from warmstart.settings.shared import Documents, TextColumn
+from warmstart.settings.shared import Documents, TableFormat, TextColumn
 from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 from warmstart.settings.using import (
     DataConfig,
@@ -99,6 +99,10 @@ def report_data(config: DataConfig, as_json: bool) -> None:
         say(line)
     for drift in report.drift:
         _print_drift(drift, str(report.run))
+    if report.drift:  # the texts are for a model that is there
+        files = shell_line([str(report.run), *config.files[:1], *config.flags(TableFormat)])
+        say(f"next: warmstart predict {files} -o labelled.csv")
+        return
     for step in islice(next_steps(report, config), 1):
         say(f"next: {f'warmstart {step.command}  # ' if step.command else ''}{step.purpose}")
 

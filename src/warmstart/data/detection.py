@@ -3,6 +3,7 @@
 Where the rows leave a doubt, the error shows them with the `--columns` flag to paste.
 """
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,8 @@ _INDEX_NAMES = ("", "index", "id", "unnamed: 0", "__index_level_0__")  # pandas 
 _MOST_LABELS = 50
 _LABEL_CHARS = 40  # a label has at most this many on average
 _TEXT_WORDS = 3  # a text has at least this many on average
+
+_DATE = re.compile(r"(\d{4}-\d\d?-\d\d?|\d\d?([./-])\d\d?\2\d{2}(\d\d)?)(?!\d)")
 
 _ALIASES = {"text": TEXT_NAMES.split(), "label": LABEL_NAMES.split()}
 _TIMES_LONGER = 3  # one of two columns of text is taken if it is this many times longer
@@ -64,7 +67,12 @@ class ColumnValues:
         if not all(isinstance(value, (str, int, float)) for value in self.values):
             return False
         is_few = 0 < len(self.counts) <= min(_MOST_LABELS, len(self.values) / 2)
-        return is_few and self.mean_chars <= _LABEL_CHARS
+        return is_few and self.mean_chars <= _LABEL_CHARS and not self.has_dates
+
+    @cached_property
+    def has_dates(self) -> bool:
+        """Tell whether every value begins like a date: 2026-11-18, 18.11.26 or 11/18/2026."""
+        return all(_DATE.match(str(value).strip()) for value in self.values)
 
     @cached_property
     def is_distinct(self) -> bool:
@@ -147,7 +155,7 @@ class UnclearLabel:
     """A column that may be the label, where several may."""
 
     columns: tuple[str, ...]  # that it may be
-    flag: str  # which names the likeliest of them
+    flags: tuple[str, ...]  # which name each of them
 
 
 def unclear_label(sample: Sample) -> UnclearLabel | None:
@@ -161,7 +169,11 @@ def unclear_label(sample: Sample) -> UnclearLabel | None:
     if choice.missing != ["label"] or not columns:
         return None
     names = sample.names or [f"column {index + 1}" for index in range(sample.width)]
-    return UnclearLabel(tuple(names[index] for index in columns), _flag(choice))
+    flags = []
+    for index in columns:
+        choice.positions["label"] = index
+        flags.append(_flag(choice))
+    return UnclearLabel(tuple(names[index] for index in columns), tuple(flags))
 
 
 def is_surely_header(sample: Sample) -> bool:

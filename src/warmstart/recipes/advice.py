@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from warmstart.data.file_report import FileReader
 from warmstart.data.questions import questions_form
-from warmstart.formats import list_choices, quantity, shell_line
+from warmstart.formats import MOST_CHOICES, list_choices, quantity, shell_line
 from warmstart.settings.shared import LabelledColumns, TableFormat
 from warmstart.settings.training import DEFAULT_MINUTES
 from warmstart.settings.using import DataConfig, StartConfig
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LITTLE_TEXT = 1_000_000  # words; a backbone pretrained on fewer was worse than a public one
 TOKENS_PER_WORD = 1.3  # of a tokenizer trained on the text
+FEW_TO_SCORE = 1_000  # labels of which a fifth is too small to tell simple methods apart
 FEW_LABELS = 20  # too few to compare anything with
 PUBLIC_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # English, 22M parameters
 SAMPLE = 200  # texts that the language is guessed from
@@ -114,8 +115,9 @@ def next_steps(
         return
     train = files.train(first)
     if texts:
+        folds = " --folds 5" if first.num_labelled < FEW_TO_SCORE else ""
         yield Step(
-            f"compare --unlabelled {files.names} {train} -o first",
+            f"compare --unlabelled {files.names} {train}{folds} -o first",
             "about a minute: what simple methods give on these labels (tf-idf, lsa)",
         )
     yield from _backbone(files, train, is_gpu)
@@ -161,13 +163,16 @@ def _without_labels(files: _Files) -> Iterator[Step]:
 def _name_label(files: _Files, everything: Sequence["FileReport"]) -> Iterator[Step]:
     """Yield how to name the column of labels of the first table where it is not clear."""
     for file in [file for file in files.texts if file.unclear_label][:1]:
-        assert file.unclear_label
+        unclear = file.unclear_label
+        assert unclear
         names = shell_line([each.file for each in everything])
-        yield Step(
-            f"start {names} {file.unclear_label.flag}{files.flags(LabelledColumns)}",
-            f"if {list_choices(file.unclear_label.columns)} is the label of {file.file}, name it: "
-            "then other steps follow",
-        )
+        for column, flag in zip(unclear.columns[:MOST_CHOICES], unclear.flags, strict=False):
+            others = [name for name in unclear.columns if name != column]
+            doubt = f" (it may be {list_choices(others)}, too)" if others else ""
+            yield Step(
+                f"start {names} {flag}{files.flags(LabelledColumns)}",
+                f"if {column!r} is the label of {file.file}{doubt}: then other steps follow",
+            )
 
 
 def _with_few_labels(files: _Files, labelled: "FileReport") -> Iterator[Step]:
@@ -290,6 +295,7 @@ def _describe(file: "FileReport") -> str:
         return f"{file.file}: {labelled} with {num_labels} of {kinds}, {words}"
     classes = "1 class" if num_classes == 1 else f"{num_classes:,} classes"
     others = f", {file.unlabelled:,} without a label" if file.unlabelled else ""
+    others += f", {file.skipped:,} without text" if file.skipped else ""
     clash = quantity(len(file.contradictions), "text")
     clashes = f", {clash} with different labels" if file.contradictions else ""
     return f"{file.file}: {labelled} of {classes}{others}{clashes}, {words}"

@@ -33,9 +33,8 @@ from warmstart.tasks.translate import report_overlong
 from warmstart.tasks.unusual import (
     Reference,
     Unusualness,
-    divide_reference,
+    find_reference,
     read_usual_texts,
-    trained_texts,
 )
 from warmstart.textfiles import base_suffix, file_or_stream, format_of, standard_input
 
@@ -176,17 +175,12 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
 
 
 def _reference(config: PredictConfig, saved: SavedRun, model: TextModel) -> Reference:
-    """Return usual texts to compare with: those of --like, else those that the run trained on."""
-    _ = model.predict  # refused, before anything is read, if it is no classifier
+    usual = None
     if config.like is not None:
         tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
         usual = read_usual_texts(Path(config.like), tables, model)
-        readable = map_texts(usual, model.text_reader(config.pieces))
-        return divide_reference(readable, config.seed)
-    try:
-        return divide_reference(trained_texts(saved, model)[0], config.seed)
-    except WarmstartError as problem:
-        raise WarmstartError(f"{problem}; name a file of usual texts with --like") from None
+        usual = map_texts(usual, model.text_reader(config.pieces))
+    return find_reference(saved, model, usual, config.seed)
 
 
 def _apply_threshold(prediction: Any, config: PredictConfig) -> Any:

@@ -2,6 +2,7 @@
 
 from ipaddress import ip_address
 
+from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.printing import say
 from warmstart.settings.base import advanced, argument, option
@@ -24,6 +25,10 @@ class ServeConfig(Machine, panel="Server"):
         None,
         metavar="FILE",
     )
+    unusual: bool = option("mark texts unlike those trained on, where a request asks for it", False)
+    like: str | None = option(
+        "usual texts for --unusual; default: the labelled texts of each run", None, metavar="FILE"
+    )
     timeout: float = option("seconds that one request may take", 60.0, above=0)
     batch_tokens: int = advanced("tokens computed together, at most", 8192, least=1)
     max_queue: int = advanced(
@@ -42,6 +47,11 @@ class ServeConfig(Machine, panel="Server"):
     precision: Precision = option(
         "auto, bf16, fp16: faster, less exact than fp32", "fp32", panel="Machine"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.like is not None and not self.unusual:
+            raise WarmstartError("--like names usual texts for --unusual: give --unusual too")
 
     @property
     def is_local(self) -> bool:

@@ -1,8 +1,9 @@
 """The route of every verb, and the JSON it takes and returns."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
@@ -33,6 +34,7 @@ from warmstart.tasks.text_model import FilledText, TextSize
 Function = Callable[[Service, Any], Awaitable[Any]]  # from the service and a message to the answer
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
 MOST_WORDS = 50_000  # probable words in one answer
+EXPLAINED = 4  # times the largest body: characters to read without each word in turn
 Strings = Annotated[
     list[str], Field(fail_fast=True)
 ]  # one error, not one for each of half a million
@@ -114,6 +116,9 @@ class ClassifyRequest(Message):
     explain: bool = Field(
         False, description="tell what each word changes; each word counts as a text"
     )
+    unusual: bool = Field(
+        False, description="mark texts unlike those trained on; the server needs --unusual"
+    )
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,8 @@ class ClassifyAnswer:
     """One prediction for every text, as `predict --json` prints it.
 
     With `explain` each has `words`, and of a long text `sentences`: their `text`, their `weight`
-    and, where it was computed, the prediction `without` them.
+    and, where it was computed, the prediction `without` them. With `unusual` each has `unusual` and
+    `distance`.
     """
 
     model: str
@@ -132,15 +138,38 @@ class ClassifyAnswer:
 
 async def classify(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
     """Label texts."""
+    if body.unusual:
+        return await _mark_unusual(service, body)
     if body.explain:
         return await _explain(service, body)
     answer = await service.answer(body.model, Call("predict"), body.texts, body.texts2)
     return ClassifyAnswer(answer.model, answer.num_tokens, answer.num_truncated, answer.results)
 
 
+async def _mark_unusual(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
+    """Label texts, and mark those that are unlike the texts that the run was trained on."""
+    worker = service.choose(body.model, "predict")
+    marks = await service.compare_with_usual(worker, body.texts, body.texts2)
+    answer = await classify(service, body.model_copy(update={"unusual": False}))
+    pairs = zip(answer.predictions, marks, strict=True)
+    marked = [{**_values(prediction), **asdict(mark)} for prediction, mark in pairs]
+    return replace(answer, predictions=marked)
+
+
+def _values(prediction: Any) -> dict[str, Any]:
+    return prediction if isinstance(prediction, dict) else asdict(prediction)
+
+
 async def _explain(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
     """Label texts, and tell what each word changes; every reading of a text counts as a text."""
     service.check_number(sum(max(1, num_readings(text)) for text in body.texts))
+    pairs = zip_longest(body.texts, body.texts2 or (), fillvalue="")
+    num_chars = sum(num_readings(text) * len(text + text2) for text, text2 in pairs)
+    if num_chars > EXPLAINED * service.max_bytes:
+        most = f"{EXPLAINED * service.max_bytes:,} characters"
+        raise RefusedError(
+            413, f"every word is left out once, which is more than {most}: send less"
+        )
     name = service.choose(body.model, "predict").model.name
     call = Call("explain", cost=MOST_READINGS)
     answer = await service.answer(name, call, body.texts, body.texts2)

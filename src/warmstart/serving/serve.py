@@ -16,7 +16,7 @@ def serve(config: ServeConfig) -> int:
     try:
         from warmstart.serving.app import create_app, listen, serve_app, url_of
         from warmstart.serving.labelling import read_label_table
-        from warmstart.serving.service import Service, load_runs
+        from warmstart.serving.service import Service, load_references, load_runs
     except ImportError as error:
         raise WarmstartError(
             f"serve needs {error.name}, which is not installed: pip install 'warmstart[serve]'"
@@ -27,8 +27,9 @@ def serve(config: ServeConfig) -> int:
         num_labelled = sum(bool(text.label) for text in texts)
         progress.say(f"{config.label}: {num_labelled:,} of {quantity(len(texts), 'row')} labelled")
     models = load_runs(config.runs, config)
+    references = load_references(models, config)
     with listen(config.host, config.port) as listener:
-        service = Service(models, config)
+        service = Service(models, config, references)
         app = create_app(service, token)
         for name, model in models.items():
             verbs = ", ".join(verb.replace("_", "-") for verb in model.abilities)

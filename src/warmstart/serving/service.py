@@ -8,8 +8,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from warmstart.data.labelled import join_pair
 from warmstart.errors import WarmstartError
 from warmstart.formats import one_line
 from warmstart.runs.saved import read_run
@@ -17,9 +20,10 @@ from warmstart.serving.commands import ServeConfig
 from warmstart.serving.responses import Pieces, RefusedError
 from warmstart.serving.worker import Answer, Call, Worker
 from warmstart.settings.base import suggestion
-from warmstart.settings.shared import Machine
+from warmstart.settings.shared import Machine, TableFormat
 from warmstart.tasks.registry import open_saved
 from warmstart.tasks.text_model import VERBS, GeneratedPiece, TextModel
+from warmstart.tasks.unusual import Reference, Unusualness, find_reference, read_usual_texts
 
 MOST_TOKENS = 131_072  # that one request may have generated, in all its texts and hypotheses
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -67,8 +71,15 @@ class Metrics:
 class Service:
     """What the routes call; starts a thread for every model."""
 
-    def __init__(self, models: Mapping[str, TextModel], config: ServeConfig) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, TextModel],
+        config: ServeConfig,
+        references: Mapping[str, Reference] | None = None,
+    ) -> None:
         self.config, self.metrics = config, Metrics()
+        self._references = references or {}  # usual texts, by the name of a run
+        self._comparing = CapacityLimiter(1)  # requests whose texts are compared with these
         self.workers: dict[str, Worker] = {}
         for name, model in models.items():
             observe = partial(self.metrics.observe_batch, name)
@@ -116,6 +127,21 @@ class Service:
         future = worker.submit(call, texts, texts2)
         async with self.time_limit():
             return await future
+
+    async def compare_with_usual(
+        self, worker: Worker, texts: Sequence[str], texts2: Sequence[str] | None
+    ) -> list[Unusualness]:
+        """Tell how far each text lies from those that a run was trained on."""
+        name = worker.model.name
+        if name not in self._references:
+            raise RefusedError(
+                422, f"unusual: this server has no usual texts of {name}: start it with --unusual"
+            )
+        self.check_number(len(texts))
+        whole = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
+        async with self.time_limit():
+            compare = self._references[name].compare
+            return await run_sync(compare, whole, limiter=self._comparing, abandon_on_cancel=True)
 
     @asynccontextmanager
     async def time_limit(self) -> AsyncIterator[None]:
@@ -175,6 +201,22 @@ def load_runs(runs: tuple[str, ...], machine: Machine) -> dict[str, TextModel]:
         # Messages go to clients, who should not learn where the run is stored.
         models[name] = replace(open_saved(saved, machine), name=name)
     return models
+
+
+def load_references(models: Mapping[str, TextModel], config: ServeConfig) -> dict[str, Reference]:
+    """Return the usual texts of every run that predicts labels, if --unusual asks for them."""
+    references: dict[str, Reference] = {}
+    for name, path in map(_parse, config.runs) if config.unusual else ():
+        model, usual = models[name], None
+        if "predict" not in model.abilities:
+            continue
+        if config.like is not None:
+            usual = read_usual_texts(Path(config.like), TableFormat(), model)
+        references[name] = find_reference(read_run(path), model, usual, config.seed)
+        references[name].compare([""])  # which measures the usual texts, once
+    if config.unusual and not references:
+        raise WarmstartError("--unusual needs a run that predicts labels, and none of these does")
+    return references
 
 
 def _parse(argument: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 NUM_NEIGHBOURS = 5
 USUAL_SHARE = 0.99  # of the held-out texts; a text farther than these is unusual
 MOST_REFERENCES = 10_000  # texts; more are sampled: they take time and find little more
-FEW_REFERENCES = 100  # with fewer, the farthest 1% of the held-out ones are not even one text
+FEW_REFERENCES = 1_000  # with fewer, a handful of held-out texts decides what is unusual
 NUM_COLUMNS = 1 << 20  # that words, or groups of characters, are hashed to
 CHUNK = 256  # texts compared together, each with up to 5,000 others
 DIGITS = 6  # of distances; later ones are rounding
@@ -131,8 +131,24 @@ def divide_reference(texts: Dataset, seed: int) -> Reference:
     num = len(near) + len(held_out)
     if num < FEW_REFERENCES:
         usual = quantity(num, "usual text")
-        progress.say(f"{usual} to compare with: what is marked as unusual is a rough guess")
+        progress.say(
+            f"{usual} to compare with: what is marked as unusual is a rough guess; --like FILE "
+            "takes more, without labels too"
+        )
     return Reference(texts.subset(near), texts.subset(held_out))
+
+
+def find_reference(
+    saved: SavedRun, model: TextModel, usual: Dataset | None, seed: int
+) -> Reference:
+    """Return usual texts to compare with: those given, else those that the run was trained on."""
+    _ = model.predict  # refused, before anything is read, if it is no classifier
+    if usual is not None:
+        return divide_reference(usual, seed)
+    try:
+        return divide_reference(trained_texts(saved, model)[0], seed)
+    except WarmstartError as problem:
+        raise WarmstartError(f"{problem}; name a file of usual texts with --like") from None
 
 
 def _halves(texts: Dataset, seed: int) -> tuple[list[int], list[int]]:
