@@ -300,7 +300,7 @@ READERS = {
     "lines, gzip": Reader(".txt.gz", lambda size: gzip.compress(lines(size)), read_lines),
     "lines, xz": Reader(".txt.xz", lambda size: lzma.compress(lines(size)), read_lines),
     "lines, bzip2": Reader(".txt.bz2", lambda size: bz2.compress(lines(size)), read_lines),
-    "lines, zstd": Reader(".txt.zst", lambda size: zst(lines(size)), read_lines),
+    "lines, zstd": Reader(".txt.zst", lambda size: zst(lines(8 * size)), read_lines),
     "documents": Reader(".txt", lines, read_documents),
     "aligned pairs": Reader(".txt", lines, read_pairs),
     "csv": Reader(".csv", fields, read_table),

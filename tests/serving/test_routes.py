@@ -10,7 +10,7 @@ import pytest
 
 import warmstart
 from command_line import World, succeed
-from http_server import Server
+from http_server import Server, connect
 
 TEXTS = ["A fine book.", "Dull, and far too long for what it says about anything at all.", "x"]
 
@@ -130,6 +130,7 @@ def test_a_translator_has_three_parts_of_attention(server: Server) -> None:
         ("/classify", {"texts": ["a", "b"], "texts2": ["c"]}, 422, "2 texts but 1 second texts"),
         ("/classify", {"texts": ["a"] * 257}, 413, "257 texts are too many"),
         ("/classify", {"texts": ["a " * 129] * 2, "explain": True}, 413, "258 texts are too many"),
+        ("/classify", {"texts": ["a " * 9_000], "explain": True}, 413, "4,000,000 characters"),
         ("/classify", {"model": "masked", "texts": ["a"], "explain": True}, 400, "masked is a"),
         ("/fill-mask", {"texts": ["no mask"]}, 400, "has no masked word"),
         ("/embed", {"model": "base", "texts": ["a"], "layer": 9}, 400, "out of range"),
@@ -187,5 +188,8 @@ def test_the_documentation_names_every_route_and_loads_nothing(server: Server) -
 
 def test_other_names_of_this_machine_are_refused(server: Server) -> None:
     assert server.get("/health", Host="evil.example").status == 400
+    with connect(server) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 400 ")
     reply = server.get("/health", Origin="https://evil.example")
     assert "access-control-allow-origin" not in {name.lower() for name in reply.headers}

@@ -108,7 +108,8 @@ class HostGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            hosts = [value for name, value in scope["headers"] if name == b"host"]
+            host = hosts[0].decode("latin-1") if len(hosts) == 1 else ""
             name = host.rpartition(":")[0] if PORT.search(host) else host
             if not is_loopback(name.removeprefix("[").removesuffix("]")):
                 error = RefusedError(400, "this server answers only to the names of its machine")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
@@ -33,6 +34,7 @@ from warmstart.tasks.text_model import FilledText, TextSize
 Function = Callable[[Service, Any], Awaitable[Any]]  # from the service and a message to the answer
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
 MOST_WORDS = 50_000  # probable words in one answer
+EXPLAINED = 4  # times the largest body: characters to read without each word in turn
 Strings = Annotated[
     list[str], Field(fail_fast=True)
 ]  # one error, not one for each of half a million
@@ -161,6 +163,13 @@ def _values(prediction: Any) -> dict[str, Any]:
 async def _explain(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
     """Label texts, and tell what each word changes; every reading of a text counts as a text."""
     service.check_number(sum(max(1, num_readings(text)) for text in body.texts))
+    pairs = zip_longest(body.texts, body.texts2 or (), fillvalue="")
+    num_chars = sum(num_readings(text) * len(text + text2) for text, text2 in pairs)
+    if num_chars > EXPLAINED * service.max_bytes:
+        most = f"{EXPLAINED * service.max_bytes:,} characters"
+        raise RefusedError(
+            413, f"every word is left out once, which is more than {most}: send less"
+        )
     name = service.choose(body.model, "predict").model.name
     call = Call("explain", cost=MOST_READINGS)
     answer = await service.answer(name, call, body.texts, body.texts2)
