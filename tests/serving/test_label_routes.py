@@ -114,6 +114,8 @@ BAD: tuple[dict[str, object], ...] = (
     {"row": MOST_ROWS},
     {"label": "=HYPERLINK(1)"},
     {"label": "two\nlines"},
+    {"label": "a\0b"},
+    {"label": "good\u202edoog"},
     {"label": "x" * 201},
     {"path": "/etc/passwd"},
 )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,30 @@ def test_texts_do_not_change_each_other(warm: Path) -> None:
         assert [w.weight for w in together.words] == pytest.approx(
             [w.weight for w in alone.words], abs=1e-5
         )
+
+
+@dataclass(frozen=True)
+class Length:
+    """A prediction: how long a text is."""
+
+    size: int
+
+    def support(self, other: "Length") -> float:
+        return other.size
+
+
+def test_only_so_many_characters_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "CHUNK_CHARS", 100)
+    calls = []
+
+    def predict(texts: list[str], texts2: list[str] | None) -> list[Length]:
+        calls.append(sum(map(len, texts)))
+        return [Length(len(text)) for text in texts]
+
+    (explanation,) = explaining.explain_by_omission(predict, ["word " * 10], None)
+    assert [word.weight for word in explanation.words] == [5] * 9 + [6]  # and a space before it
+    assert calls[0] == 50
+    assert max(calls[1:]) <= 100
 
 
 def test_a_long_text_is_explained_by_its_strongest_sentences(

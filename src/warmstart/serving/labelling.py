@@ -15,7 +15,7 @@ from warmstart.data.detection import normal
 from warmstart.data.outputs import quote_formula, write_table
 from warmstart.data.tables import Table, open_table
 from warmstart.errors import WarmstartError
-from warmstart.formats import one_line
+from warmstart.formats import visible
 from warmstart.serving.responses import Json, RefusedError
 from warmstart.serving.routes import Strict, post_routes
 from warmstart.serving.service import Service
@@ -118,8 +118,9 @@ async def save_label(service: Service, body: LabelRequest) -> LabelAnswer:
     if service.config.label is None:
         raise RefusedError(404, "this server was started without --label")
     label = body.label.strip()
-    if one_line(label) != label or quote_formula(label) != label:
-        raise RefusedError(422, f"the label {label!r} is no single line, or begins with = + - @")
+    if visible(label) != label or quote_formula(label) != label:  # a NUL makes the file unreadable
+        what = "is not one line without control characters, or begins with = + - @"
+        raise RefusedError(422, f"the label {label!r} {what}")
     path = Path(service.config.label)
     async with service.label_lock:
         version = await run_sync(_hide_folder, write_label, path, body.row, label, body.version)

@@ -22,7 +22,7 @@ from warmstart.errors import WarmstartError
 MOST_WORDS = 200  # left out one by one; a text with more is divided into sentences first
 MOST_SENTENCES = 50  # left out one by one; neighbours are joined where there are more
 MOST_READINGS = MOST_WORDS + MOST_SENTENCES  # of one text
-CHUNK = 1024  # texts without a word that are encoded together
+CHUNK, CHUNK_CHARS = 1024, 2_000_000  # texts without a word that are encoded together, at most
 Span = tuple[int, int]
 Predict = Callable[[list[str], list[str] | None], list[Any]]
 _WORD = re.compile(r"\S+\s*")
@@ -128,7 +128,9 @@ class _Omission:
             if leave_out(self.texts[row], span).strip()
         ]
         weights: list[list[PartWeight]] = [[] for _ in parts]
-        for chunk in cut_chunks(places, CHUNK):
+        longest = max(map(len, self.texts), default=0)
+        size = max(1, min(CHUNK, CHUNK_CHARS // max(1, longest)))
+        for chunk in cut_chunks(places, size):
             remaining = [leave_out(self.texts[row], span) for row, span in chunk]
             seconds = self.texts2 and [self.texts2[row] for row, _ in chunk]
             without = self.predict(remaining, seconds or None)

@@ -132,8 +132,8 @@ def divide_reference(texts: Dataset, seed: int) -> Reference:
     if num < FEW_REFERENCES:
         usual = quantity(num, "usual text")
         progress.say(
-            f"{usual} to compare with: what is marked as unusual is a rough guess; --like FILE "
-            "takes more, without labels too"
+            f"{usual} to compare with: what is marked as unusual is a rough guess; --like FILE of "
+            "predict and serve takes more, without labels too"
         )
     return Reference(texts.subset(near), texts.subset(held_out))
 
