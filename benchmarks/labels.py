@@ -76,8 +76,9 @@ def plan(given: argparse.Namespace) -> Iterator[Job]:
     both = ("--from", given.causal, "--from", given.masked)
     masked = ("--from", given.masked)
     for name, title in (("ud-ewt", "word classes"), ("wnut17", "rare entities")):
-        files = ("--train", find(data / name, "train"), "--test", find(data / name, "valid"))
-        yield Job(name, f"{name}, {title}", (*both, *files, "--task", "tag", f"--labels={few},all"))
+        tagged = ("--train", find(data / name, "train"), "--test", find(data / name, "valid"))
+        labels = f"--labels={few},all"
+        yield Job(name, f"{name}, {title}", (*both, *tagged, "--task", "tag", labels))
     emotions = data / "goemotions"
     goemotions = ("--train", find(emotions, "train"), "--test", find(emotions, "valid"))
     imdb = Path(given.out) / "imdb"
@@ -87,13 +88,13 @@ def plan(given: argparse.Namespace) -> Iterator[Job]:
         ("imdb", "ratings from 1 to 10", (*ratings, "--task", "regress")),
     )
     # All rows take minutes: they are comparisons of their own, the least wanted arms the last.
-    for part, labels, arms in (
+    for part, sizes, arms in (
         ("few", few, ()),
         ("all", "all", ("--arms", "warm,lsa,tfidf")),
         ("all-rest", "all", ("--arms", "frozen,cold")),
     ):
         for name, title, files in texts:
-            options = (*masked, *files, f"--labels={labels}", *arms)
+            options = (*masked, *files, f"--labels={sizes}", *arms)
             yield Job(f"{name}-{part}", f"{name}, {title}", options)
 
 

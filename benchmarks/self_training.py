@@ -87,8 +87,7 @@ def planned_arm(given: argparse.Namespace, folder: Path) -> tuple[Watched, Split
         out=str(folder),
     )
     plan = plan_experiment(config)
-    (planned,) = (p for p in plan.arms if isinstance(p.arm, SelfArm))
-    arm, (parts,) = planned.arm, planned.parts
+    ((arm, (parts,)),) = ((p.arm, p.parts) for p in plan.arms if isinstance(p.arm, SelfArm))
     texts = join_datasets([parts.train, parts.valid])
     order = np.random.default_rng(CHOICE_SEED).permutation(len(texts)).tolist()
     test, known = order[: given.test], order[given.test : given.test + NUM_KNOWN]

@@ -112,4 +112,7 @@ def compare_sequences(train: Path, valid: Path) -> None:
 
 if __name__ == "__main__":
     kind, *paths = sys.argv[1:]
-    {"labels": compare_thresholds, "tags": compare_sequences}[kind](*map(Path, paths))
+    if kind == "labels":
+        compare_thresholds(Path(paths[0]))
+    else:
+        compare_sequences(Path(paths[0]), Path(paths[1]))
