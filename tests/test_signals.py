@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -15,6 +15,14 @@ from warmstart.errors import TerminatedError
 from warmstart.signals import SIGNALS, listening, raise_on_signals
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
+
+
+@pytest.fixture(autouse=True)
+def terminal() -> Iterator[None]:
+    """Let SIGHUP be heard where the tests themselves run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

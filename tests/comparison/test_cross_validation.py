@@ -240,7 +240,9 @@ def test_labels_count_what_a_fold_is_trained_and_chosen_on(
 def test_what_folds_cannot_be_combined_with(
     options: str, complaint: str, world: World, base: Path, here: Path
 ) -> None:
-    ran = run(f"{COMMAND} {options} -o out", **vars(world), base=base)
+    folds = "" if "--folds" in options else "--folds 3"
+    command = f"compare --from {{base}} --train {{train}} {OPTIONS} {folds}"
+    ran = run(f"{command} {options} -o out", **vars(world), base=base)
     assert ran.code == 2
     assert complaint in ran.said
     assert not (here / "out").exists()

@@ -237,16 +237,15 @@ class FinetuneConfig(
         fixed=False,
     )
     labels: int | None = option("labelled texts to use; default: all", None, least=2)
-    soft_labels: bool = option("learn the columns probability_… that predict writes", False)
-    teacher: tuple[str, ...] = option(
+    soft_labels: bool = advanced("learn the columns probability_… that predict writes", False)
+    teacher: tuple[str, ...] = advanced(
         "classifier whose answers to --unlabelled are learned, too; may repeat",
         (),
         metavar="RUN",
     )
-    unlabelled: tuple[str, ...] = option(
+    unlabelled: tuple[str, ...] = advanced(
         "texts for --teacher; default: those --from was pretrained on",
         (),
-        panel="Input and output",
         holds_rows=True,
     )
     teacher_texts: int = advanced("texts that teachers label at most", 10_000, least=8)
