@@ -1,12 +1,13 @@
 # Written by .ci/stub.py from the table in commands.py.
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
+
 from warmstart.comparison.compare import CompareResult
 from warmstart.data.copies import DataReport
 from warmstart.dataframes import Table
+from warmstart.estimator import Classifier as Classifier
 from warmstart.interop.exchange import ImportResult
 from warmstart.interop.formats import ExportResult
 from warmstart.labelling.review import LabelReview
@@ -26,21 +27,17 @@ from warmstart.look.word import WordSimilarity
 from warmstart.planning.comparison import ComparisonPlan
 from warmstart.planning.params import ParameterCount
 from warmstart.planning.plan import JobPlan
+from warmstart.planning.plan import plan as plan
 from warmstart.recipes.advice import StartResult
 from warmstart.recipes.doctor import Finding
 from warmstart.recipes.embed import EmbedResult
 from warmstart.recipes.evaluate import EvaluationResult
 from warmstart.recipes.finetune import FinetuneResult
-from warmstart.recipes.prepare_files import SamplesResult
-from warmstart.recipes.prepare_files import TokenizerResult
+from warmstart.recipes.prepare_files import SamplesResult, TokenizerResult
 from warmstart.recipes.pretrain import PretrainResult
 from warmstart.recipes.train_translator import TranslatorResult
-from warmstart.recipes.use import PredictedTable
-from warmstart.recipes.use import TranslatedText
+from warmstart.recipes.use import PredictedTable, TranslatedText
 from warmstart.samples.demo import DemoResult
-from warmstart.verify.resume import VerifyResult
-from warmstart.estimator import Classifier as Classifier
-from warmstart.planning.plan import plan as plan
 from warmstart.tasks.finetuning import FinetuningTask as FinetuningTask
 from warmstart.tasks.registry import load as load
 from warmstart.tasks.registry import register as register
@@ -49,6 +46,7 @@ from warmstart.tasks.task import Task as Task
 from warmstart.tasks.text_model import FilledText as FilledText
 from warmstart.tasks.text_model import Prediction as Prediction
 from warmstart.tasks.text_model import TextModel as TextModel
+from warmstart.verify.resume import VerifyResult
 
 def compare(
     *,
