@@ -53,6 +53,19 @@ def test_a_column_of_labels_is_added(tmp_path: Path) -> None:
     assert rows == [{"text": "one", "n": [1], "label": ""}, {"text": "two", "label": "x"}]
 
 
+def test_labels_go_into_the_column_that_is_named(warm: Path, tmp_path: Path) -> None:
+    path = tmp_path / "to-label.csv"
+    path.write_text("comment,Mood,n\nA long book.,,1\nDull.,bad,2\n")
+    columns = "--columns text=comment,label=mood"
+    with serving(f"{warm} --label {path} {columns}") as server:
+        answer = server.get("/labels").json
+        assert [row["label"] for row in answer["rows"]] == ["", "bad"]
+        body = {"version": answer["version"], "row": 0, "label": "good"}
+        assert server.post("/label", body).status == 200
+    assert path.read_text().splitlines()[:2] == ["comment,Mood,n", "A long book.,good,1"]
+    assert "give --label too" in refuse(f"serve {warm} {columns} --port 0")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

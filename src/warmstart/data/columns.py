@@ -83,6 +83,11 @@ def parse_columns(
     return Wanted(tuple(roles), tuple(optional), parsed)
 
 
+def label_name(columns: Sequence[str]) -> str:
+    """Return the column that `--columns label=NAME` names; without it, 'label'."""
+    return next((c.name for c in map(_parse_column, columns) if c.role == "label"), "label")
+
+
 def _parse_column(column: str) -> Column:
     first, equals, name = (part.strip() for part in column.partition("="))
     if not first or (equals and (not name or first not in ROLES)):

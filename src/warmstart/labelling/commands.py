@@ -1,5 +1,6 @@
 """The commands of labelling: call the verb, print the result."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warmstart.errors import WarmstartError
@@ -7,7 +8,9 @@ from warmstart.formats import shell_line
 from warmstart.jsonfiles import to_json
 from warmstart.labelling.settings import ReviewConfig, SuggestConfig
 from warmstart.printing import print_table, quote, say, say_next, write_lines
+from warmstart.serving.commands import LABEL_FORMATS
 from warmstart.settings.shared import TableFormat
+from warmstart.textfiles import format_of
 
 if TYPE_CHECKING:
     from warmstart.labelling.suggest import Suggestions
@@ -26,6 +29,9 @@ def suggest(config: SuggestConfig, as_json: bool) -> None:
         return
     say(suggestions.describe())
     filled = f"{quote(config.out)}: fill in the column '{config.label_column}'"
+    if format_of(Path(config.out)) in LABEL_FORMATS:
+        page = ["serve", config.run, "--label", config.out, *config.flags(TableFormat)]
+        filled += f", or label on a page: warmstart {shell_line(page)}"
     say_next(filled, _next_command(config, suggestions))
 
 

@@ -2,6 +2,7 @@
 
 import os
 
+from warmstart.data.columns import label_name
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import advanced, argument, option
 from warmstart.settings.shared import LabelledFiles, Machine, SplitTexts, TextColumn
@@ -36,8 +37,7 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     @property
     def label_column(self) -> str:
         """Return the column to fill in: that of --columns label=NAME, so that files fit."""
-        roles = dict(pair.split("=", 1) for pair in self.columns if "=" in pair)
-        return roles.get("label", "label")
+        return label_name(self.columns)
 
 
 class ReviewConfig(WrittenTable, LabelledFiles, Machine):

@@ -6,10 +6,12 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.printing import say
 from warmstart.settings.base import advanced, argument, option
-from warmstart.settings.shared import Machine, Precision
+from warmstart.settings.shared import Machine, Precision, TableFormat
+
+LABEL_FORMATS = ("csv", "tsv", "jsonl")  # of --label
 
 
-class ServeConfig(Machine, panel="Server"):
+class ServeConfig(TableFormat, Machine, panel="Server"):
     """Runs in, a server out."""
 
     runs: tuple[str, ...] = argument("run folders; NAME=RUN chooses the name of a run")
@@ -24,6 +26,12 @@ class ServeConfig(Machine, panel="Server"):
         "table to label on the page, such as the output of suggest; saved after every label",
         None,
         metavar="FILE",
+    )
+    columns: tuple[str, ...] = option(
+        "of --label, e.g. text=comment,label=mood; default: found, and 'label'",
+        (),
+        comma_separated=True,
+        metavar="NAMES",
     )
     unusual: bool = option("mark texts unlike those trained on, where a request asks for it", False)
     like: str | None = option(
@@ -50,6 +58,8 @@ class ServeConfig(Machine, panel="Server"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.columns and self.label is None:
+            raise WarmstartError("--columns names those of --label: give --label too")
         if self.like is not None and not self.unusual:
             raise WarmstartError("--like names usual texts for --unusual: give --unusual too")
 

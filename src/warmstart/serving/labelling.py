@@ -1,7 +1,7 @@
 """The table that people label on the page: read for the page, written again after every label."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,17 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from warmstart.data.columns import label_name
 from warmstart.data.detection import normal
 from warmstart.data.outputs import quote_formula, write_table
-from warmstart.data.tables import Table, open_table
+from warmstart.data.tables import DEFAULT, Table, open_table
 from warmstart.errors import WarmstartError
 from warmstart.formats import visible
+from warmstart.serving.commands import LABEL_FORMATS
 from warmstart.serving.responses import Json, RefusedError
 from warmstart.serving.routes import Strict, post_routes
 from warmstart.serving.service import Service
+from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of, sha256_of
 
-LABEL = "label"
 MOST_ROWS = 10_000
 MOST_BYTES = 1 << 23  # the whole file is written again after every label
 _MOST_CHARS = 200  # of a label
@@ -47,14 +49,15 @@ class LabelTable:
     column: str  # of the labels
 
 
-def read_label_table(path: Path) -> LabelTable:
+def read_label_table(path: Path, tables: TableFormat = DEFAULT) -> LabelTable:
     """Read a table to be labelled; refuse one that could not be written again as it is."""
-    if format_of(path) not in ("csv", "tsv", "jsonl"):
+    if format_of(path) not in LABEL_FORMATS:
         raise WarmstartError(f"--label {path}: only .csv, .tsv and .jsonl files are labelled")
     version = sha256_of(path)
     if path.stat().st_size > MOST_BYTES:
         raise WarmstartError(f"--label {path} is larger than {MOST_BYTES >> 20} MiB: split it")
-    table = open_table(path, roles=("text",), optional=("text2",))
+    of_texts = tuple(c for c in tables.columns if c.partition("=")[0].strip() != "label")
+    table = open_table(path, replace(tables, columns=of_texts), ("text",), ("text2",))
     if not table.layout.has_header:
         raise WarmstartError(
             f"--label {path} has no header, so a column of labels cannot be added; name its "
@@ -63,7 +66,7 @@ def read_label_table(path: Path) -> LabelTable:
     rows = [row for row in table.rows() if row.record]
     if not 0 < len(rows) <= MOST_ROWS:
         raise WarmstartError(f"--label {path} has {len(rows):,} rows: 1 to {MOST_ROWS:,} may be")
-    column = _label_column(table)
+    column = _label_column(table, label_name(tables.columns))
     texts = [
         TextToLabel(row.text("text"), _text(row.values.get("text2")), _label(row.record, column))
         for row in rows
@@ -72,8 +75,8 @@ def read_label_table(path: Path) -> LabelTable:
     return LabelTable(version, delimiter, texts, [dict(row.record) for row in rows], column)
 
 
-def _label_column(table: Table) -> str:
-    return next((name for name in table.layout.names if normal(name) == LABEL), LABEL)
+def _label_column(table: Table, named: str) -> str:
+    return next((name for name in table.layout.names if normal(name) == normal(named)), named)
 
 
 def _label(record: dict[str, Any] | Any, column: str) -> str:
@@ -84,9 +87,11 @@ def _text(cell: Any) -> str | None:
     return None if cell is None else str(cell)
 
 
-def write_label(path: Path, row: int, label: str, version: str) -> str:
+def write_label(
+    path: Path, row: int, label: str, version: str, tables: TableFormat = DEFAULT
+) -> str:
     """Write a label into the file; return the new version. A file that changed is left alone."""
-    table = read_label_table(path)
+    table = read_label_table(path, tables)
     if table.version != version:
         raise RefusedError(409, f"{path.name} was changed since this page read it: reload the page")
     if row >= len(table.records):
@@ -123,7 +128,8 @@ async def save_label(service: Service, body: LabelRequest) -> LabelAnswer:
         raise RefusedError(422, f"the label {label!r} {what}")
     path = Path(service.config.label)
     async with service.label_lock:
-        version = await run_sync(_hide_folder, write_label, path, body.row, label, body.version)
+        cell = (path, body.row, label, body.version, service.config)
+        version = await run_sync(_hide_folder, write_label, *cell)
     return LabelAnswer(version)
 
 
@@ -144,7 +150,7 @@ def label_routes(service: Service) -> list[Route]:
             return Json({"file": None, "version": "", "rows": []})
         path = Path(service.config.label)
         async with service.label_lock:
-            table = await run_sync(_hide_folder, read_label_table, path)
+            table = await run_sync(_hide_folder, read_label_table, path, service.config)
         return Json({"file": path.name, "version": table.version, "rows": table.texts})
 
     return [Route("/labels", labels), *post_routes(service, {"/label": save_label})]

@@ -23,9 +23,10 @@ def serve(config: ServeConfig) -> int:
         ) from None
     token = config.token or os.environ.get(TOKEN_VARIABLE)
     if config.label is not None:
-        texts = read_label_table(Path(config.label)).texts
-        num_labelled = sum(bool(text.label) for text in texts)
-        progress.say(f"{config.label}: {num_labelled:,} of {quantity(len(texts), 'row')} labelled")
+        table = read_label_table(Path(config.label), config)
+        num_labelled = sum(bool(text.label) for text in table.texts)
+        done = f"{num_labelled:,} of {quantity(len(table.texts), 'row')} labelled"
+        progress.say(f"{config.label}: {done}, in column '{table.column}'")
     models = load_runs(config.runs, config)
     references = load_references(models, config)
     with listen(config.host, config.port) as listener:
