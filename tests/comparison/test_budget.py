@@ -174,6 +174,15 @@ def test_minutes_into_which_nothing_fits_say_what_to_leave_out(
     assert "--arms warm,frozen,tfidf --labels 16 --seeds 0,1,2 --trials 1" in str(refusal.value)
 
 
+def test_options_to_paste_name_no_arm_that_was_left_out(
+    planned: tuple[CompareConfig, ExperimentPlan],
+) -> None:
+    config = replace(planned[0], arms=("warm", "frozen", "lsa", "tfidf"))
+    with pytest.raises(WarmstartError, match="is too short") as refusal:
+        choose_trials(config, planned[1], PACES, clock_with(1))
+    assert "lsa" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(("num_gpus", "seconds"), [(1, 704), (0, 704 + 700)])
 def test_a_baseline_beside_a_gpu_takes_no_time_of_its_own(
     num_gpus: int,

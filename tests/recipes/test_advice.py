@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import TINY, World, run, succeed
+from command_line import TINY, World, refuse, run, succeed
 from warmstart.recipes.advice import (
     TOKENS_PER_WORD,
     archive_advice,
@@ -128,6 +128,28 @@ def test_the_data_report_ends_with_the_next_command(archive: Path, labels: Path)
     assert done.out.splitlines()[-1].startswith("next: warmstart compare --unlabelled")
 
 
+def test_labels_that_occur_once_are_named_and_the_commands_run(
+    archive: Path, tmp_path: Path
+) -> None:
+    rows = [f"text number {n},{('happy', 'sad')[n % 2]}\n" for n in range(60)]
+    path = tmp_path / "typed.csv"
+    path.write_text("text,label\n" + "".join(rows) + "a fine day,Happy\nwell done,hapy\n")
+    steps = json.loads(succeed("start {a} {b} --json", a=archive, b=path).out)["steps"]
+    assert not steps[0]["command"]
+    assert "'Happy', 'hapy'; the labels 'Happy' (1) and 'happy' (30)" in steps[0]["purpose"]
+    assert "--folds" not in steps[1]["command"]
+    said = refuse(f"compare --train {path} --unlabelled {archive} --folds 3 -o {tmp_path}/out")
+    assert "'Happy' (1) and 'happy' (30) differ only in case" in said
+
+
+def test_the_comparison_with_a_public_model_has_all_arms_and_an_end(
+    archive: Path, labels: Path
+) -> None:
+    command = steps_of("start {archive} {labels}", archive=archive, labels=labels)[2]
+    assert f"--unlabelled {archive}" in command
+    assert "--minutes 10" in command
+
+
 @pytest.fixture
 def survey(tmp_path: Path) -> Path:
     rows = [
@@ -163,7 +185,7 @@ def test_commands_keep_how_the_columns_were_named(survey: Path, archive: Path) -
     reading = [command for command in commands if str(survey) in command]
     assert [command.split()[0] for command in reading] == ["compare", "compare", "review"]
     assert all(flags in command for command in reading)
-    assert "3 classes" in succeed(f"start {reading[1].split('--train ')[1].split(' -o ')[0]}").out
+    assert "3 classes" in succeed(f"start {reading[2].split('--train ')[1].split(' -o ')[0]}").out
     few = survey.with_name("few.csv")
     few.write_text("".join(survey.read_text().splitlines(keepends=True)[:9]))
     commands = steps_of(f"start {{archive}} {{few}} {flags}", archive=archive, few=few)

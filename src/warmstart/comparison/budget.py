@@ -152,13 +152,15 @@ def choose_trials(
 def _smallest(config: CompareConfig, plan: ExperimentPlan) -> CompareConfig:
     """Return the smallest comparison that is still worth its name."""
     size = min(config.labels, key=lambda size: _subsets(config, plan, size))
-    arms = tuple(arm for arm in config.arm_names if arm != "cold")
+    planned = {_option_of(planned.arm) for planned in plan.arms}
+    names = tuple(arm for arm in config.arm_names if arm in planned)
+    arms = tuple(arm for arm in names if arm != "cold")
     return replace(
         config,
         trials=1,
         seeds=config.seeds[:MIN_SEEDS],
         labels=(size,),
-        arms=arms if len(arms) > 1 else config.arm_names,
+        arms=arms if len(arms) > 1 else names,
     )
 
 

@@ -25,9 +25,12 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     grid = [
         [_score(summary.score(arm, labels), comparison.scale) for arm in arms] for labels in subsets
     ]
-    num_seeds = len(comparison.seeds)
-    spread = " ± spread" if num_seeds > 1 else ""
-    seeds = f"mean of {quantity(num_seeds, 'seed')}{spread}"
+    scores = (summary.score(arm, labels) for arm in arms for labels in subsets)
+    counts = {score.scored.num_seeds for score in scores if score}
+    few, most = min(counts), max(counts)
+    spread = " ± spread" if most > 1 else ""
+    num_seeds = f"{few} to {most} seeds" if few < most else quantity(most, "seed")
+    seeds = f"mean of {num_seeds}{spread}"
     title = f"{comparison.metric} {comparison.scored_split.where}, {seeds}"
     if len(arms) <= 5:
         rows = [[f"{labels:,}", *cells] for labels, cells in zip(subsets, grid, strict=True)]

@@ -79,9 +79,9 @@ def describe_labels(train: Dataset, valid: Dataset) -> list[str]:
     missing = sorted(counts.keys() - set(valid.labels))
     notes = []
     if single:
-        notes.append(f"{train.file}: only one text with the label {_list_labels(single)}")
+        notes.append(f"{train.file}: only one text with the label {list_labels(single)}")
     if missing:
-        notes.append(f"{valid.file}: no text with the label {_list_labels(missing)} to validate on")
+        notes.append(f"{valid.file}: no text with the label {list_labels(missing)} to validate on")
     return notes + describe_similar(counts)
 
 
@@ -97,7 +97,12 @@ def describe_similar(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _list_labels(labels: Sequence[str]) -> str:
+def _hint(labels: Sequence[str]) -> str:
+    return "".join(f"; {note}" for note in describe_similar(Counter(labels)))
+
+
+def list_labels(labels: Sequence[str]) -> str:
+    """Write the first labels, and how many more there are."""
     shown = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
     more = len(labels) - _MOST_NAMED
     return f"{shown} and {more:,} more" if more > 0 else shown
@@ -162,7 +167,7 @@ def _check(data: Dataset, folds: Sequence[list[int]]) -> None:
             raise WarmstartError(
                 f"--folds needs at least 2 different texts of every class, but {data.file} has "
                 f"{quantity(num_texts, 'text')} with the label '{label}', all in one fold: "
-                "label more of them, or leave the class out"
+                f"label more of them, or leave the class out{_hint(data.labels)}"
             )
 
 

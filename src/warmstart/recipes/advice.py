@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from warmstart.data.file_report import FileReader
 from warmstart.data.questions import questions_form
+from warmstart.data.splits import describe_similar, list_labels
 from warmstart.formats import MOST_CHOICES, list_choices, quantity, shell_line
 from warmstart.settings.shared import LabelledColumns, TableFormat
 from warmstart.settings.training import DEFAULT_MINUTES
@@ -114,8 +115,12 @@ def next_steps(
         yield from _with_few_labels(files, first)
         return
     train = files.train(first)
+    rare = _rare_classes(first)
+    if rare:
+        yield Step("", f"correct these labels or leave them out, they have one text each: {rare}")
     if texts:
-        folds = " --folds 5" if first.num_labelled < FEW_TO_SCORE else ""
+        is_crossed = first.num_labelled < FEW_TO_SCORE and not rare
+        folds = " --folds 5" if is_crossed else ""
         yield Step(
             f"compare --unlabelled {files.names} {train}{folds} -o first",
             "about a minute: what simple methods give on these labels (tf-idf, lsa)",
@@ -156,8 +161,10 @@ class _Files:
 
 def _without_labels(files: _Files) -> Iterator[Step]:
     yield from _name_label(files, files.texts)
+    if any(file.unclear_label for file in files.texts):
+        yield Step("", "if no column holds labels yet, choose texts to label:")
     yield from _backbone_of(files)
-    yield from _suggest(files, "seconds: which texts to label first")
+    yield from _suggest(files, "a minute or more: which texts to label first")
 
 
 def _name_label(files: _Files, everything: Sequence["FileReport"]) -> Iterator[Step]:
@@ -195,10 +202,11 @@ def _backbone_of(files: _Files) -> Iterator[Step]:
 def _suggest(files: _Files, purpose: str, already: str = "") -> Iterator[Step]:
     """Yield how to choose texts to label, and how to label them."""
     run = "runs/public" if files.is_little else "runs/base"
-    texts = f"{shell_line([files.texts[0].file])} --num 100{already}{files.flags(LabelledColumns)}"
+    first = min(files.texts, key=lambda file: file.unclear_label is not None)
+    texts = f"{shell_line([first.file])} --num 100{already}{files.flags(LabelledColumns)}"
     yield Step(f"suggest {run} {texts} -o to-label.csv", purpose)
     yield Step(
-        f"serve {run} --label to-label.csv",
+        f"serve {run} --label to-label.csv{files.flags(TableFormat)}",
         "label them in the browser, one key a label, or fill in the column label yourself",
     )
 
@@ -219,6 +227,16 @@ def _find_problem(file: "FileReport") -> str | None:
     return None
 
 
+def _rare_classes(file: "FileReport") -> str:
+    """Name the classes of one text; in each half of the labels one of them would be missing."""
+    if not _has_one_label_each(file):
+        return ""
+    counts = file.labels or {}
+    rare = [label for label, count in counts.items() if count == 1]
+    similar = describe_similar(counts) if rare else []
+    return "; ".join([list_labels(rare), *similar]) if rare else ""
+
+
 def _has_one_label_each(file: "FileReport") -> bool:
     return file.labels is not None and sum(file.labels.values()) == file.num_labelled
 
@@ -227,7 +245,12 @@ def _backbone(files: _Files, train: str, is_gpu: bool) -> Iterator[Step]:
     """Yield how to get a backbone, and what to compare it with."""
     if files.is_little:
         yield Step(f"import {PUBLIC_MODEL} -o runs/public", _say_little_text(files.num_words))
-        yield Step(f"compare --from runs/public {train} -o comparison", "minutes: what it adds")
+        texts = f" --unlabelled {files.names}" if files.texts else ""
+        limit = "" if is_gpu else f" --minutes {DEFAULT_MINUTES}"
+        yield Step(
+            f"compare --from runs/public{texts} {train}{limit} -o comparison",
+            "minutes: what it adds" if is_gpu else f"{DEFAULT_MINUTES} minutes: what it adds",
+        )
         return
     purpose = "ten minutes by default"
     if not is_gpu:
