@@ -271,3 +271,7 @@ def test_a_file_of_one_class_leads_to_no_training(tmp_path: Path) -> None:
 )
 def test_what_may_beat_simple_methods_depends_on_the_text(num_words: int, advice: str) -> None:
     assert advice in archive_advice(["word " * 500] * (num_words // 500), "a.txt")
+
+
+def test_a_pretraining_after_simple_methods_is_not_promised_to_pay_on_a_cpu() -> None:
+    assert "on a CPU expect lsa to stay ahead" in archive_advice(["word " * 1_000_000], "a.txt")

@@ -36,6 +36,10 @@ FEW_TOKENS_ADVICE = (
     "after 100, 90.4% after 500 (with 1,000 labels, in the same order). What can beat it: a GPU, "
     "which reads that many in minutes, or a public model (warmstart import)"
 )
+CPU_ADVICE = (
+    "on a CPU expect lsa to stay ahead with few labels: a Transformer passed it after some "
+    "hundreds of millions of tokens, which takes a GPU"
+)
 LITTLE_TEXT_ADVICE = (
     "text to pretrain on, but pretraining of one's own begins to pay at a million words: start "
     "from a public model"
@@ -254,10 +258,7 @@ def _backbone(files: _Files, train: str, is_gpu: bool) -> Iterator[Step]:
         return
     purpose = "ten minutes by default"
     if not is_gpu:
-        purpose += (
-            "; on a CPU expect lsa to stay ahead with few labels: a Transformer passed it after "
-            "some hundreds of millions of tokens, which takes a GPU"
-        )
+        purpose += f"; {CPU_ADVICE}"
     yield Step(f"pretrain {files.names}{files.flags(TableFormat)} -o runs/base", purpose)
     yield Step(
         f"compare --from runs/base {train} -o comparison", "minutes: what the pretraining buys"
@@ -277,9 +278,9 @@ def archive_advice(texts: Iterable[str], files: str) -> str:
         num_words += len(text.split())
         if num_words >= LITTLE_TEXT:
             return (
-                f"A pretrained Transformer may do better. By default that takes {DEFAULT_MINUTES} "
-                f"minutes: warmstart pretrain {files} -o runs/base, then compare --from runs/base; "
-                f"warmstart plan pretrain {files} says what it costs on a GPU."
+                f"A pretrained Transformer may do better; {CPU_ADVICE}. {DEFAULT_MINUTES} minutes "
+                f"by default: warmstart pretrain {files} -o runs/base, then compare --from "
+                f"runs/base; warmstart plan pretrain {files} says what it costs on a GPU."
             )
     return _public_model(f"{num_words:,}")
 
