@@ -27,7 +27,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
-STATE = State(step=3, best_score=-1.25, loss_sum=0.1 + 0.2, evaluations=[{"step": 2}])
+STATE = State(step=3, best_score=-1.25, best_step=2, loss_sum=0.1 + 0.2, evaluations=[{"step": 2}])
 FILES = ["model.safetensors", "optimizer.safetensors", "state.json"]
 Trained = tuple[LanguageModel, dict[str, Optimizer]]
 
@@ -223,6 +223,19 @@ def test_a_checkpoint_under_the_name_of_another_is_refused(
     moved = path.rename(path.with_name("step-4"))
     with pytest.raises(WarmstartError, match=r"step-4: state\.json is that of step 3"):
         load_checkpoint(moved)
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "best_step"), [([], 2), ([{"step": 2}], 1), ([{"valid_loss": 1.0}], 2)]
+)
+def test_a_best_step_that_was_not_validated_is_refused(
+    tiny: ModelConfig, run: RunFolder, evaluations: list[dict[str, float]], best_step: int
+) -> None:
+    model, optimizers = _fresh(tiny)
+    state = replace(STATE, evaluations=evaluations, best_step=best_step)
+    path = save_checkpoint(run, model, optimizer_tensors(optimizers), state, 9)
+    with pytest.raises(WarmstartError, match=f"no validation at step {best_step}"):
+        load_checkpoint(path)
 
 
 def test_a_header_that_claims_terabytes(run: RunFolder) -> None:

@@ -9,7 +9,7 @@ validation file, the cells train on the texts that tuned them, too.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -226,13 +226,14 @@ class CellGroup:
         splits = {"validation": self.splits.valid, "test": self.splits.test}
         if self.config.refits:
             del splits["validation"]
-        num_texts = {name: len(split) for name, split in splits.items() if split}
-        if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
+        targets = {name: split.targets for name, split in splits.items() if split}
+        counts = {name: len(predicted) for name, predicted in cell.predictions.items()}
+        if counts != {name: len(of_split) for name, of_split in targets.items()}:
             raise ValueError("it predicts another number of texts")
-        task, labels = self.arm.task, self.arm.labels
-        answers = chain.from_iterable(cell.predictions.values())
-        if not all(task.is_answer(answer, labels) for answer in answers):
-            raise ValueError("it predicts unknown classes")
+        is_answer = partial(self.arm.task.is_answer, labels=self.arm.labels)
+        for name, predicted in cell.predictions.items():
+            if not all(map(is_answer, predicted, targets[name])):
+                raise ValueError("a prediction is not an answer to its text")
         return cell
 
     def _rows(self, seed: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,12 @@ def comparison_doubts(
         )
     _check_same_files(folder, data)
     labels = {"classes": list(comparison.class_names)}
-    _check_cells(cells, comparison, task, labels, file)
     if list(comparison.scored_split.classes) != task.targets(data, labels):
         raise WarmstartError(
             f"{data.file}: its rows are not read as {folder.path} read them; give the same "
             "--train, --valid, --columns and --task"
         )
+    _check_cells(cells, comparison, task, labels, file)
     models = quantity(len(cells), "model")
     progress.say(f"{folder.path}: each label is judged by {models} trained without its fold")
     suspects = contradicted_labels(comparison, lambda a: task.describe_answer(a, labels))
@@ -101,11 +102,13 @@ def _check_cells(
     cells: Sequence[Cell], comparison: Comparison, task: FinetuningTask, labels: Labels, file: Path
 ) -> None:
     """Refuse results that do not answer every text with an answer of the task."""
-    num_texts = len(comparison.scored_split.classes)
+    targets = comparison.scored_split.classes
+    num_texts = len(targets)
+    is_answer = partial(task.is_answer, labels=labels)
     for cell in cells:
         answers = cell.predictions.get(comparison.scored_split.name, ())
         is_whole = len(answers) == len(cell.margins) == num_texts
-        if not is_whole or not all(task.is_answer(answer, labels) for answer in answers):
+        if not is_whole or not all(map(is_answer, answers, targets)):
             raise WarmstartError(
                 f"{file} is damaged: {cell.arm} does not answer {quantity(num_texts, 'text')}; "
                 "repeat the comparison"

@@ -142,9 +142,13 @@ def _read_state(path: Path) -> tuple[State, dict[str, str]]:
     known = from_json(_StateFile, content, file)
     checksum = _checksum_of({"step": known.state.step, "state": content["state"]})
     _check(path, file.name, known.sha256.get("state") == checksum)
-    if known.state.step != step_of(path):
-        raise WarmstartError(f"{path}: state.json is that of step {known.state.step}")
-    return known.state, known.sha256
+    state = known.state
+    if state.step != step_of(path):
+        raise WarmstartError(f"{path}: state.json is that of step {state.step}")
+    steps = [entry.get("step") for entry in state.evaluations]
+    if None in steps or state.best_step not in (steps or [0]):
+        raise WarmstartError(f"{path}: state.json has no validation at step {state.best_step}")
+    return state, known.sha256
 
 
 def _check(path: Path, name: str, is_whole: bool) -> None:

@@ -337,7 +337,7 @@ class AnswerTask(FinetuningTask):
         intervals = {name: asdict(accuracy_interval(of_rows)) for name, of_rows in values.items()}
         return {**scores, "intervals": intervals}
 
-    def is_answer(self, answer: Any, labels: Labels) -> bool:
+    def is_answer(self, answer: Any, target: Any, labels: Labels) -> bool:
         return isinstance(answer, str)
 
     def chance(self, targets: Sequence[Any]) -> float:

@@ -265,8 +265,8 @@ class ClassifyTask(FinetuningTask):
     def describe_answer(self, answer: Any, labels: Labels) -> str:
         return str(labels["classes"][answer])
 
-    def is_answer(self, answer: Any, labels: Labels) -> bool:
-        return answer in range(len(labels["classes"]))
+    def is_answer(self, answer: Any, target: Any, labels: Labels) -> bool:
+        return type(answer) is int and answer in range(len(labels["classes"]))
 
     def class_counts(self, targets: Sequence[Any], labels: Labels) -> dict[str, int]:
         return count_classes(targets, labels["classes"])

@@ -395,8 +395,8 @@ class FinetuningTask(Task):
         """Write an answer, or a target, for a reader."""
         return str(answer)
 
-    def is_answer(self, answer: Any, labels: Labels) -> bool:
-        """Tell whether a value read from a file can be an answer."""
+    def is_answer(self, answer: Any, target: Any, labels: Labels) -> bool:
+        """Tell whether a value read from a file can be an answer to a text with this target."""
         return True
 
     def class_counts(self, targets: Sequence[Any], labels: Labels) -> dict[str, int]:

@@ -325,8 +325,11 @@ class MultilabelTask(FinetuningTask):
     def describe_answer(self, answer: Any, labels: Labels) -> str:
         return ", ".join(labels["classes"][number] for number in answer) or "none"
 
-    def is_answer(self, answer: Any, labels: Labels) -> bool:
-        return isinstance(answer, list) and set(answer) <= set(range(len(labels["classes"])))
+    def is_answer(self, answer: Any, target: Any, labels: Labels) -> bool:
+        classes = range(len(labels["classes"]))
+        return isinstance(answer, list) and all(
+            type(number) is int and number in classes for number in answer
+        )
 
     def chance(self, targets: Sequence[Any]) -> float:
         """Return the score of always giving the most frequent labels, as many as score best."""

@@ -5,6 +5,7 @@ answer in the unit of the labels. The errors on the validation texts say how wid
 be to hold nine of ten numbers.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -264,8 +265,8 @@ class RegressTask(FinetuningTask):
     def describe_answer(self, answer: Any, labels: Labels) -> str:
         return significant(float(answer))
 
-    def is_answer(self, answer: Any, labels: Labels) -> bool:
-        return isinstance(answer, (int, float)) and bool(np.isfinite(answer))
+    def is_answer(self, answer: Any, target: Any, labels: Labels) -> bool:
+        return type(answer) in (int, float) and abs(answer) <= sys.float_info.max
 
     def chance(self, targets: Sequence[Any]) -> float:
         """Return the score of always giving the median."""

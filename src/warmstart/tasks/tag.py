@@ -374,8 +374,13 @@ class TagTask(FinetuningTask):
         intervals = {name: asdict(accuracy_interval(of_texts)) for name, of_texts in values.items()}
         return {**scores, "intervals": intervals}
 
-    def is_answer(self, answer: Any, labels: Labels) -> bool:
-        return isinstance(answer, list) and set(answer) <= set(labels["classes"])
+    def is_answer(self, answer: Any, target: Any, labels: Labels) -> bool:
+        tags = labels["classes"]
+        return (
+            isinstance(answer, list)
+            and len(answer) == len(target)
+            and all(isinstance(tag, str) and tag in tags for tag in answer)
+        )
 
     def chance(self, targets: Sequence[Any]) -> float:
         tags = Counter(chain.from_iterable(targets))
