@@ -12,8 +12,9 @@ from command_line import MACHINE, World, read, run, succeed
 from warmstart.comparison.budget import ArmPace, choose_trials, total_s
 from warmstart.comparison.cells import CellGroup, cell_groups
 from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
+from warmstart.comparison.plan import ExperimentPlan, plan_experiment
 from warmstart.comparison.schedule import Schedule
+from warmstart.comparison.texts import subset_sizes
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.training.length import Clock, Pace

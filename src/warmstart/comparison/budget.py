@@ -16,8 +16,9 @@ from warmstart.comparison.arms import (
 )
 from warmstart.comparison.cells import CellGroup, Step, cell_groups
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
-from warmstart.comparison.plan import ExperimentPlan, subset_sizes
+from warmstart.comparison.plan import ExperimentPlan
 from warmstart.comparison.self_training import SelfArm
+from warmstart.comparison.texts import subset_sizes
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.formats import duration

@@ -21,7 +21,7 @@ from warmstart.comparison.budget import (
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.grid import train_cells, train_final_model
-from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
+from warmstart.comparison.plan import ExperimentPlan, plan_experiment
 from warmstart.comparison.report import (
     comparison_sections,
     draw_differences,
@@ -43,6 +43,7 @@ from warmstart.comparison.results import (
 from warmstart.comparison.schedule import Schedule
 from warmstart.comparison.spaces import unlabelled_source
 from warmstart.comparison.suspects import SuspectLabels, suspect_labels
+from warmstart.comparison.texts import subset_sizes
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches

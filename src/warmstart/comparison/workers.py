@@ -18,7 +18,8 @@ from warmstart import progress
 from warmstart.comparison.budget import apply_limit, is_beside, num_at_once
 from warmstart.comparison.cells import CellGroup, Result, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.plan import plan_experiment, subset_sizes
+from warmstart.comparison.plan import plan_experiment
+from warmstart.comparison.texts import subset_sizes
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import from_json
 from warmstart.locks import inode_of, watch

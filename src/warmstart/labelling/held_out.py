@@ -11,17 +11,12 @@ from numpy.typing import NDArray
 
 from warmstart import progress
 from warmstart.comparison.commands import ArmName, CompareConfig
-from warmstart.comparison.plan import (
-    ExperimentTexts,
-    PlannedArm,
-    plan_arms,
-    run_names,
-    split_into_folds,
-)
+from warmstart.comparison.plan import PlannedArm, plan_arms, run_names
 from warmstart.comparison.results import Cell, Comparison
 from warmstart.comparison.spaces import NAME as LSA
 from warmstart.comparison.spaces import AnalysedText, Spaces, kept_spaces, unlabelled_source
 from warmstart.comparison.suspects import contradicted_labels, held_out_cells
+from warmstart.comparison.texts import ExperimentTexts, split_into_folds
 from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity

@@ -22,15 +22,10 @@ from warmstart.comparison.budget import (
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.compare import resolve
-from warmstart.comparison.plan import (
-    ExperimentPlan,
-    PlannedArm,
-    plan_experiment,
-    repays_compiling,
-    subset_sizes,
-)
+from warmstart.comparison.plan import ExperimentPlan, PlannedArm, plan_experiment, repays_compiling
 from warmstart.comparison.schedule import Schedule
 from warmstart.comparison.selection import num_tried
+from warmstart.comparison.texts import subset_sizes
 from warmstart.formats import quantity
 from warmstart.planning.commands import PlanCompareConfig
 from warmstart.planning.devices import GIB, reading_seconds, step_seconds
