@@ -90,10 +90,9 @@ licences:
 	build/licences/tool/bin/pip install --quiet "pip-licenses<6"
 	$(PYTHON) .ci/licences.py build/licences > docs/licences.md
 
-# On idle cores: ratios to peers, compared with the committed ones; then the load on a server.
+# On idle cores, ten minutes: ratios to peers, compared with the committed ones.
 bench: setup
 	$(BIN)/python benchmarks/guard.py
-	$(BIN)/python benchmarks/serving.py
 
 # Kills and races over every command that writes a folder, and kills of single processes of a shared
 # training and of their launcher; the last line counts the good ends.

@@ -24,12 +24,13 @@ from measuring import Ratio, machine
 
 FOLDER = Path(__file__).parent
 COMMITTED = FOLDER / "ratios.json"
-PARTS = ("pretraining", "classifier", "translation", "generation")
+PARTS = ("pretraining", "classifier", "translation", "generation", "instructions")
 SMOKE = {  # the least work that passes through everything
     "pretraining": ["--rows", "1", "--length", "32", "--steps", "1", "--rounds", "1"],
     "classifier": ["--texts", "16", "--rounds", "1"],
     "translation": ["--sentences", "2"],
     "generation": ["--tokens", "2", "--rounds", "1"],
+    "instructions": ["--beams"],
 }
 LEAST_TOLERANCE = 0.05
 Ratios = Mapping[str, Ratio]

@@ -1,10 +1,13 @@
-"""What benchmarks against a peer have in common: turns, ratios with their spread, a table, JSON."""
+"""What benchmarks have in common: turns, instructions, ratios with their spread, a table, JSON."""
 
 import argparse
 import json
 import os
 import platform
+import re
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -73,6 +76,21 @@ def _processor() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+def count_instructions(arguments: Sequence[str]) -> int:
+    """Return the instructions of a Python process with these arguments, by callgrind."""
+    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    ran = subprocess.run(
+        [*valgrind, sys.executable, *arguments],
+        env={**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"},
+        capture_output=True,
+        text=True,
+    )
+    collected = re.search(r"Collected : (\d+)", ran.stderr)
+    if ran.returncode or collected is None:
+        sys.exit(f"{' '.join(arguments)}: {ran.stderr[-2000:]}")
+    return int(collected[1])
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

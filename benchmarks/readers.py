@@ -11,9 +11,6 @@ import gzip
 import io
 import json
 import lzma
-import os
-import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -23,6 +20,8 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from measuring import count_instructions
 
 SIZES = (1, 4, 16)
 MOST_GROWTH = 1.2  # of the cost of a byte
@@ -62,7 +61,7 @@ def measure(name: str) -> float:
         for size, file in zip(SIZES, files, strict=True):
             file.write_bytes(READERS[name].make(size))
         sizes = [file.stat().st_size for file in files]
-        counts = [count_instructions(name, file) for file in files]
+        counts = [count_instructions([__file__, name, "--read", str(file)]) for file in files]
     # Differences leave out what a process does before it reads.
     small = (counts[1] - counts[0]) / (SIZES[1] - SIZES[0])
     large = (counts[2] - counts[1]) / (SIZES[2] - SIZES[1])
@@ -71,21 +70,6 @@ def measure(name: str) -> float:
         f"{name:22}{sizes[2]:12,}{costs[0]:26,.1f}{costs[1]:14,.1f}{large / small:9.2f}", flush=True
     )
     return large / small
-
-
-def count_instructions(name: str, file: Path) -> int:
-    """Return the instructions of a process that reads a file."""
-    command = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable)
-    ran = subprocess.run(
-        [*command, __file__, name, "--read", str(file)],
-        env={**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false"},
-        capture_output=True,
-        text=True,
-    )
-    collected = re.search(r"Collected : (\d+)", ran.stderr)
-    if ran.returncode or collected is None:
-        sys.exit(f"{name}: {ran.stderr[-2000:]}")
-    return int(collected[1])
 
 
 def read_file(reader: Reader, file: Path) -> None:
