@@ -18,7 +18,12 @@ install: $(INSTALLED)
 # Every extra and every tool that the tests and checks need, too.
 setup: $(READY)
 
+# An environment that was left unfinished is made anew.
+.DELETE_ON_ERROR:
+NEEDED := needs Python 3.11 or newer: make install PYTHON=python3.12
+
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "warmstart $(NEEDED)")'
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python

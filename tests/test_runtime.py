@@ -12,6 +12,7 @@ from warmstart.runtime import (
     choose_runtime,
     cpu_quota,
     fastest_type,
+    kernel_fault,
     num_cores,
     num_threads,
     widest_type,
@@ -38,6 +39,11 @@ def test_the_fastest_type_of_a_gpu(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     device = torch.device("cuda")
     assert Runtime(device, fastest_type(device)).precision_name == name
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_without_a_gpu_or_triton_no_kernel_can_be_built() -> None:
+    assert kernel_fault()
 
 
 def test_an_allocator_without_settings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """The device, the precision and the number of threads that a process computes with."""
 
 import ctypes
+import functools
 import math
 import os
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Literal
 
 import torch
@@ -118,6 +120,30 @@ def describe_gpu() -> str | None:
     if torch.backends.mps.is_available():
         return "Apple GPU"
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+@functools.cache
+def builds_kernels() -> bool:
+    """Tell whether kernels for the GPU can be built; if not, say so, once."""
+    if fault := kernel_fault():
+        progress.say(
+            f"kernels for this GPU cannot be built, so plain ones are used, which takes longer: "
+            f"{fault}; `warmstart doctor` says what helps"
+        )
+    return not fault
+
+
+def kernel_fault() -> str | None:
+    """Return what keeps Triton from building kernels for the GPU; None: nothing does."""
+    try:
+        from triton.runtime.driver import driver
+
+        driver.active.get_current_target()  # builds its library: needs a C compiler and Python.h
+    except ImportError:
+        return "Triton is not installed"
+    except (RuntimeError, OSError, SubprocessError) as error:
+        return next(iter(str(error).splitlines()), type(error).__name__)
+    return None
 
 
 def num_threads(num_processes: int = 1) -> int:

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -137,6 +138,28 @@ def test_close_in_half_precision(has_bias: bool) -> None:
     for one, other in zip(ours, theirs, strict=True):
         assert one.dtype == torch.float32
         assert float((one - other).norm() / other.norm()) < 0.02
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_ignored_rows_that_stay_among_the_others_count_for_nothing(smoothing: float) -> None:
+    """As on a GPU for which no kernel can be built: leaving rows out would have to wait for it."""
+    logits, targets = 3 * torch.randn(N, V, dtype=torch.float64), _targets()
+    is_counted = targets != IGNORE
+    expected_grads, settings = logits[is_counted], (smoothing, torch.float64)
+    expected = module.softmax_loss_cpu_(expected_grads, targets[is_counted], *settings)
+    found = module.plain_softmax_loss_(logits, targets, *settings)
+    assert_close(found, expected, **EXACT)
+    assert_close(logits[is_counted], expected_grads, **EXACT)
+    assert (logits[~is_counted] == 0).all()
+
+
+def test_the_plain_loss_never_waits_for_the_device() -> None:
+    """Tensors without content: what asks for content fails, as it does in a recording."""
+    with FakeTensorMode():
+        loss, num_correct = module.plain_softmax_loss_(
+            torch.randn(N, V), torch.zeros(N, dtype=torch.long), 0.1, torch.float32
+        )
+    assert (loss.shape, num_correct.shape) == ((), ())
 
 
 @pytest.mark.parametrize("margin", [4.0, 7.0, 12.0])  # how far the target's logit is above others

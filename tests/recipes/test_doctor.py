@@ -6,9 +6,15 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 
 from command_line import MACHINE, run, succeed
-from warmstart.recipes.doctor import FEATURES, examine_features, examine_packages
+from warmstart.recipes.doctor import (
+    FEATURES,
+    examine_features,
+    examine_kernels,
+    examine_packages,
+)
 from warmstart.version import SOURCE
 
 
@@ -67,6 +73,18 @@ def test_a_feature_that_is_missing_has_a_price_and_is_no_problem(requirements: l
     advice = "no-such-package is missing; pip install 'warmstart[serve]', about 18 MB"
     assert features["serve"].detail.endswith(advice)
     assert features["onnx"].status == "ok"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+@pytest.mark.parametrize(("system", "advice"), [("Linux", "gcc"), ("Windows", "triton-windows")])
+def test_a_gpu_without_a_compiler_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, system: str, advice: str
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: system)
+    kernels = examine_kernels()
+    assert (kernels.name, kernels.status) == ("kernels", "missing")
+    assert "training works without" in kernels.detail
+    assert advice in kernels.detail
 
 
 def test_every_extra_for_users_is_a_feature() -> None:

@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -34,12 +35,14 @@ from warmstart.decoding.engines import (
 )
 from warmstart.kernels.loss import IGNORE, softmax_loss_cpu_
 from warmstart.model.models import LanguageModel, Translator
-from warmstart.runtime import Runtime
+from warmstart.runtime import Runtime, builds_kernels
 from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.model import PRESETS
 from warmstart.settings.using import Beam
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.translate import TranslateObjective
+from warmstart.training.defaults import compile_backbone
+from warmstart.training.step import RecordedObjective, add_gradients
 from warmstart.training.trainer import Trainer
 
 pytestmark = [
@@ -105,6 +108,33 @@ def test_the_loss_of_logits_equals_that_of_the_cpu(
     assert_close(grads.cpu()[is_counted, :size], expected_grads, rtol=1e-12, atol=1e-12)
     assert (grads.cpu()[~is_counted] == 0).all()
     assert (grads[:, size:] == 0).all()
+
+
+@pytest.fixture
+def no_triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide Triton, which torch for Windows does not bring."""
+    for name in ("triton", "triton.runtime.driver", "warmstart.kernels.softmax_loss"):
+        monkeypatch.setitem(sys.modules, name, None)
+    builds_kernels.cache_clear()
+    yield
+    builds_kernels.cache_clear()
+
+
+@pytest.mark.usefixtures("no_triton")
+def test_a_gpu_without_triton_learns_the_same_and_records_its_steps() -> None:
+    torch.manual_seed(0)
+    model = LanguageModel(replace(PRESETS["tiny"], vocab_size=50, max_length=32)).double()
+    objective, group = CausalObjective(), _packed()
+    add_gradients(model, objective, group, Runtime(CPU))
+    expected = [parameter.grad for parameter in model.parameters()]
+    model.to(GPU)
+    compile_backbone(model.backbone)
+    recorded = RecordedObjective(model, objective, Runtime(GPU))
+    for _ in range(3):
+        recorded.add_gradients(group)
+    assert recorded.num_replayed == 1
+    found = [parameter.grad.cpu() for parameter in model.parameters()]
+    assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("width", [1, 4])

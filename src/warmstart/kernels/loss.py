@@ -10,12 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from warmstart.runtime import builds_kernels
+
 IGNORE = -100  # a target that is not counted
 
 # Logits in memory at once: on a GPU enough to fill it.
 LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 800_000_000, "mps": 25_000_000}
 ROWS_PER_SUM = 4096  # that are added up in fp16, whose largest number is 65,504
 LOGITS_PER_SOFTMAX = 1_600_000  # that go through the softmax together: a CPU's caches hold them
+GPU_LOGITS_PER_SOFTMAX = 50_000_000  # where a GPU has no kernel of ours: few calls, and 200 MB
 # The vocabulary is padded to a multiple of this: unaligned matrix products on a GPU take ten times
 # as long. The logits of the padding are 0 and excluded from the softmax.
 VOCABULARY_MULTIPLE = {"cpu": 1, "cuda": 64, "mps": 1}
@@ -137,25 +140,48 @@ def _softmax_loss_(
 
     Return the summed loss and the number correct.
     """
-    if logits.device.type == "cuda":
-        from warmstart.kernels.softmax_loss import softmax_loss_gpu_  # Triton is there with CUDA
+    is_cuda = logits.device.type == "cuda"
+    if is_cuda and builds_kernels():
+        from warmstart.kernels.softmax_loss import softmax_loss_gpu_  # imports Triton
 
         return softmax_loss_gpu_(logits, size, targets, smoothing, dtype, IGNORE)
-    rows = max(1, LOGITS_PER_SOFTMAX // size)
+    softmax_loss_ = plain_softmax_loss_ if is_cuda else softmax_loss_cpu_
+    rows = max(1, (GPU_LOGITS_PER_SOFTMAX if is_cuda else LOGITS_PER_SOFTMAX) // size)
     parts = zip(logits[:, :size].split(rows), targets.split(rows), strict=True)
-    sums = [softmax_loss_cpu_(*part, smoothing, dtype) for part in parts]
+    sums = [softmax_loss_(*part, smoothing, dtype) for part in parts]
     losses, corrects = zip(*sums, strict=True)
     return torch.stack(losses).sum(), torch.stack(corrects).sum()
+
+
+def plain_softmax_loss_(
+    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Replace logits (n, V) by their gradients without waiting for the device.
+
+    Targets that are IGNORE add nothing, and their gradients are zero.
+    """
+    is_ignored = (targets == IGNORE)[:, None]
+    known = targets[:, None].masked_fill(is_ignored, 0)
+    losses, is_correct = _softmax_losses_(logits, known, smoothing, dtype)
+    logits.masked_fill_(is_ignored, 0.0)
+    return losses.masked_fill(is_ignored, 0.0).sum(), (is_correct & ~is_ignored).sum()
 
 
 def softmax_loss_cpu_(
     logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Replace logits (n, V) by their gradients, computing in `dtype`; no target is IGNORE."""
-    index = targets[:, None]  # (n, 1)
+    losses, is_correct = _softmax_losses_(logits, targets[:, None], smoothing, dtype)
+    return losses.sum(), is_correct.sum()
+
+
+def _softmax_losses_(
+    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Replace logits (n, V) by their gradients; return loss and correctness of each row (n, 1)."""
     log_probs = F.log_softmax(logits, -1, dtype=dtype)
-    target_log_probs = log_probs.gather(1, index)
-    num_correct = (target_log_probs >= log_probs.amax(1, keepdim=True)).sum()
+    target_log_probs = log_probs.gather(1, targets)  # (n, 1)
+    is_correct = target_log_probs >= log_probs.amax(1, keepdim=True)
     losses = -target_log_probs
     if smoothing:
         losses = (1 - smoothing) * losses - smoothing * log_probs.mean(1, keepdim=True)
@@ -163,6 +189,6 @@ def softmax_loss_cpu_(
     if smoothing:
         grad_logits -= smoothing / logits.shape[1]
     # Subtract before rounding: a probability near 1 would be 1 in half precision.
-    grad_logits.scatter_add_(1, index, grad_logits.new_full(index.shape, smoothing - 1.0))
+    grad_logits.scatter_add_(1, targets, grad_logits.new_full(targets.shape, smoothing - 1.0))
     logits.copy_(grad_logits)
-    return losses.sum(), num_correct
+    return losses, is_correct

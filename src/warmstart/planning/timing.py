@@ -25,6 +25,7 @@ from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import TrainingJob
 from warmstart.tasks.vectors import MANY_TOKENS, TextBatches
+from warmstart.training.defaults import compile_backbone
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
 
@@ -86,7 +87,7 @@ class _Bench:
         torch.manual_seed(0)
         self.model = self.task.planned_model(job).to(runtime.device).train()
         if runtime.device.type == "cuda" and job.is_compiled:
-            self.model.get_submodule("backbone").compile(dynamic=False)
+            compile_backbone(self.model.get_submodule("backbone"))
         self.objective = self.task.planned_objective(job, runtime.device)
         dtype = runtime.dtype or torch.float32
         settings = OptimizerSettings(job.optimizer, LEARNING_RATE, weight_decay=0.1, dtype=dtype)

@@ -148,24 +148,40 @@ def examine_features() -> Iterator[Finding]:
     installed = [name for name in services if find_spec(name)]
     names = ", ".join(installed) or f"pip install {' or '.join(services)}"
     yield Finding("trackers", f"`--track`: {names}", "ok" if installed else "missing")
-    yield _examine_gpu()
+    yield from _examine_gpu()
 
 
-def _examine_gpu() -> Finding:
-    """Report on GPUs: whether this torch can use one, and whether there is one."""
+def _examine_gpu() -> Iterator[Finding]:
+    """Report on GPUs: whether this torch can use one, whether there is one, and its kernels."""
     try:
         import torch
     except (ImportError, OSError):
-        return Finding("GPU", "unknown: torch cannot be loaded", "missing")
+        yield Finding("GPU", "unknown: torch cannot be loaded", "missing")
+        return
     if torch.cuda.is_available():
-        return Finding("GPU", torch.cuda.get_device_name())
-    if torch.backends.mps.is_available():
-        return Finding("GPU", "of Apple, which warmstart was never tested on")
-    if torch.version.cuda:
+        yield Finding("GPU", torch.cuda.get_device_name())
+        yield examine_kernels()
+    elif torch.backends.mps.is_available():
+        yield Finding("GPU", "of Apple, which warmstart was never tested on")
+    elif torch.version.cuda:
         version = torch.version.cuda
-        return Finding("GPU", f"none found; torch is built for CUDA {version}", "missing")
-    advice = "for an NVIDIA GPU see https://pytorch.org/get-started, several GB"
-    return Finding("GPU", f"torch is built without CUDA; {advice}", "missing")
+        yield Finding("GPU", f"none found; torch is built for CUDA {version}", "missing")
+    else:
+        advice = "for an NVIDIA GPU see https://pytorch.org/get-started, several GB"
+        yield Finding("GPU", f"torch is built without CUDA; {advice}", "missing")
+
+
+def examine_kernels() -> Finding:
+    """Report whether kernels for an NVIDIA GPU can be built."""
+    from warmstart.runtime import kernel_fault
+
+    fault = kernel_fault()
+    if fault is None:
+        return Finding("kernels", "built for this GPU by Triton")
+    is_windows = platform.system() == "Windows"
+    advice = "pip install triton-windows" if is_windows else "install gcc and the headers of Python"
+    detail = f"{fault}; training works without, but takes longer; {advice}"
+    return Finding("kernels", detail, "missing")
 
 
 def _required_by(extra: str) -> list[Requirement]:

@@ -8,6 +8,7 @@ from torch import nn
 
 from warmstart.model.backbone import Stack
 from warmstart.model.models import Translator
+from warmstart.runtime import builds_kernels
 from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
@@ -30,12 +31,18 @@ def seed_weights(seed: int, purpose: str) -> None:
 
 def compile_backbone(backbone: nn.Module) -> None:
     """Compile in place for batches of one shape; the names of parameters stay the same."""
-    backbone.compile(dynamic=False)
+    if _has_compiler(backbone):
+        backbone.compile(dynamic=False)
+
+
+def _has_compiler(module: nn.Module) -> bool:
+    """Tell whether torch can compile for the device of a module."""
+    return next(module.parameters()).device.type != "cuda" or builds_kernels()
 
 
 def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:
     """Compile the blocks in place, once for all of them, for all shapes and for later models."""
-    for block in stack.blocks:
+    for block in stack.blocks if _has_compiler(stack) else ():
         block.compile(dynamic=True, backend=backend)
 
 
