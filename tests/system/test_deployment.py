@@ -1,8 +1,10 @@
 """Files for containers, systemd and forges against the product: what they call and name is real."""
 
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -130,6 +132,34 @@ def test_the_workflow_runs_our_targets_on_every_supported_python() -> None:
     classifiers = [c.split(" :: ")[-1] for c in PROJECT["classifiers"] if "Python :: 3" in c]
     assert versions == classifiers
     assert PROJECT["requires-python"] == f">={versions[0]}"
+
+
+def make_install(folder: Path, python: str) -> str:
+    """Run `make install` with a script in place of Python; return what it complains about."""
+    shutil.copy(ROOT / "Makefile", folder)
+    for name in ("pyproject.toml", "constraints.txt"):
+        (folder / name).touch()
+    script = folder / "python"
+    script.write_text(f"#!/bin/sh\n{python}\n")
+    script.chmod(0o755)
+    command = ["make", "install", f"PYTHON={script}"]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    return ran.stderr
+
+
+def test_make_refuses_a_python_that_is_too_old(tmp_path: Path) -> None:
+    old = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
+    said = make_install(tmp_path, f'exec "{sys.executable}" -c "{old}" "$2"')
+    assert "warmstart needs Python 3.11 or newer: make install PYTHON=python3.12" in said
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_make_keeps_no_environment_without_pip(tmp_path: Path) -> None:
+    """As Debian leaves one behind where python3-venv is not installed."""
+    unfinished = f'mkdir -p .venv/bin; ln -s "{sys.executable}" .venv/bin/python; exit 1'
+    make_install(tmp_path, f'[ "$1" = -c ] && exec "{sys.executable}" "$@"; {unfinished}')
+    assert not os.path.lexists(tmp_path / ".venv/bin/python")
 
 
 def test_hooks_call_the_tools_of_make_check() -> None:
