@@ -69,7 +69,7 @@ def test_packages_that_are_missing_or_old_are_problems(requirements: list[str]) 
 def test_a_feature_that_is_missing_has_a_price_and_is_no_problem(requirements: list[str]) -> None:
     requirements += ["numpy>=1", 'no-such-package; extra == "serve"', 'numpy; extra == "onnx"']
     features = {finding.name: finding for finding in examine_features()}
-    assert features["serve"].status == "missing"
+    assert features["serve"].status == "optional"
     advice = "no-such-package is missing; pip install 'warmstart[serve]', about 18 MB"
     assert features["serve"].detail.endswith(advice)
     assert features["onnx"].status == "ok"
@@ -82,7 +82,7 @@ def test_a_gpu_without_a_compiler_is_told_what_to_install(
 ) -> None:
     monkeypatch.setattr(platform, "system", lambda: system)
     kernels = examine_kernels()
-    assert (kernels.name, kernels.status) == ("kernels", "missing")
+    assert (kernels.name, kernels.status) == ("kernels", "optional")
     assert "training works without" in kernels.detail
     assert advice in kernels.detail
 
@@ -101,9 +101,12 @@ def test_a_checkout_that_is_not_installed_is_examined_all_the_same(
     assert {finding.name for finding in examine_features()} == {"trackers", "GPU"}
 
 
-def test_a_training_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, ImportError])
+def test_a_training_that_fails_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
     def fail(config: object) -> None:
-        raise RuntimeError("CUDA error: no kernel image\nis available")
+        raise kind("CUDA error: no kernel image\nis available")
 
     monkeypatch.setattr("warmstart.recipes.pretrain.pretrain", fail)
     ran = run(f"doctor {MACHINE}")

@@ -26,7 +26,7 @@ SIZES = SampleSizes(
 )
 VOCAB_SIZE = 300
 STEPS = 30
-Status = Literal["ok", "missing", "problem"]  # missing: an extra that not everybody needs
+Status = Literal["ok", "optional", "problem"]  # optional: not there, and few need it
 # What each extra is for, and the megabytes that it adds to an installation without extras.
 FEATURES = {
     "excel": ("workbooks as input and output", 2),
@@ -77,12 +77,12 @@ def _verdict(findings: list[Finding]) -> Finding:
 
 def _train(config: DoctorConfig) -> Finding:
     """Pretrain a tiny model in a temporary folder; it must beat guessing."""
-    from warmstart.recipes.pretrain import pretrain  # loads torch, which may be broken
-
     try:
+        from warmstart.recipes.pretrain import pretrain  # loads libraries, which may be broken
+
         with tempfile.TemporaryDirectory(prefix="warmstart-doctor-") as name, progress.silence():
             result = pretrain(_job(config, Path(name)))
-    except (WarmstartError, RuntimeError, OSError, MemoryError) as error:
+    except (WarmstartError, ImportError, RuntimeError, OSError, MemoryError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         return Finding("training", f"failed: {reason}", "problem")
     detail = (
@@ -143,11 +143,11 @@ def examine_features() -> Iterator[Finding]:
         missing = list(filter(None, map(_fault, _required_by(extra))))
         advice = f"pip install 'warmstart[{extra}]', about {megabytes} MB"
         detail = f"{purpose}: {', '.join(missing)}; {advice}" if missing else purpose
-        yield Finding(extra, detail, "missing" if missing else "ok")
+        yield Finding(extra, detail, "optional" if missing else "ok")
     services = [name for name in get_args(Tracker) if name != "tensorboard"]
     installed = [name for name in services if find_spec(name)]
     names = ", ".join(installed) or f"pip install {' or '.join(services)}"
-    yield Finding("trackers", f"`--track`: {names}", "ok" if installed else "missing")
+    yield Finding("trackers", f"`--track`: {names}", "ok" if installed else "optional")
     yield from _examine_gpu()
 
 
@@ -156,7 +156,7 @@ def _examine_gpu() -> Iterator[Finding]:
     try:
         import torch
     except (ImportError, OSError):
-        yield Finding("GPU", "unknown: torch cannot be loaded", "missing")
+        yield Finding("GPU", "unknown: torch cannot be loaded", "optional")
         return
     if torch.cuda.is_available():
         yield Finding("GPU", torch.cuda.get_device_name())
@@ -165,10 +165,10 @@ def _examine_gpu() -> Iterator[Finding]:
         yield Finding("GPU", "of Apple, which warmstart was never tested on")
     elif torch.version.cuda:
         version = torch.version.cuda
-        yield Finding("GPU", f"none found; torch is built for CUDA {version}", "missing")
+        yield Finding("GPU", f"none found; torch is built for CUDA {version}", "optional")
     else:
         advice = "for an NVIDIA GPU see https://pytorch.org/get-started, several GB"
-        yield Finding("GPU", f"torch is built without CUDA; {advice}", "missing")
+        yield Finding("GPU", f"torch is built without CUDA; {advice}", "optional")
 
 
 def examine_kernels() -> Finding:
@@ -181,7 +181,7 @@ def examine_kernels() -> Finding:
     is_windows = platform.system() == "Windows"
     advice = "pip install triton-windows" if is_windows else "install gcc and the headers of Python"
     detail = f"{fault}; training works without, but takes longer; {advice}"
-    return Finding("kernels", detail, "missing")
+    return Finding("kernels", detail, "optional")
 
 
 def _required_by(extra: str) -> list[Requirement]:
