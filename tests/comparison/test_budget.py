@@ -273,8 +273,10 @@ def test_a_limited_comparison_says_so_and_resumes(
 
 
 @pytest.mark.usefixtures("slow")
-def test_too_few_minutes_are_refused(world: World, base: Path, here: Path) -> None:
-    ran = run(f"{COMPARE} --minutes 0.2", **vars(world), base=base, out=here / "run")
+@pytest.mark.parametrize("text", ["", "--unlabelled {texts}"], ids=["of the run", "named"])
+def test_too_few_minutes_are_refused(world: World, base: Path, here: Path, text: str) -> None:
+    command = f"{COMPARE} --minutes 0.2 {text}"
+    ran = run(command, **vars(world), base=base, out=here / "run")
     assert ran.code == 2
     assert "--minutes 0.2 is too short" in ran.said
     assert not (here / "run").exists()

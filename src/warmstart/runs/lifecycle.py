@@ -40,7 +40,7 @@ from warmstart.version import package_version
 # What a job writes before it has work that must not be lost.
 _PREPARED = (
     *("config.json", "data.json", "metrics.jsonl", "README.md"),
-    *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target"),
+    *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target", "lsa.safetensors"),
     *("cache", "shards", "events", "checkpoints", "snapshots"),
 )
 RESUMABLE = (StoppedError, LostProcessError)  # the same job may succeed when it is repeated
