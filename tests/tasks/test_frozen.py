@@ -10,9 +10,14 @@ import torch
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from torch.testing import assert_close
 
+import warmstart
+from command_line import read_labelled_rows, succeed
 from warmstart.data.labelled import Dataset
+from warmstart.data.splits import nested_rows
+from warmstart.evaluation.intervals import paired_interval
 from warmstart.model.models import Classifier
 from warmstart.runtime import Runtime
+from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
@@ -94,6 +99,50 @@ def test_it_is_not_below_a_cross_validated_regression(num: int) -> None:
         )
         expected.append(peer.fit(vectors[train], labels[train]).score(vectors[test], labels[test]))
     assert np.mean(found) >= np.mean(expected) - 0.01
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return vectors of a short pretraining, and labels, of built-in reviews."""
+    folder = tmp_path_factory.mktemp("embedded")
+    sizes = SampleSizes(
+        unlabelled=2_000, train=1_000, valid=2, test=500, train_pairs=1, valid_pairs=1, test_pairs=1
+    )
+    files = write_samples(folder, sizes=sizes)
+    shape = "--preset tiny --depth 1 --max-length 64 --batch-tokens 1024 --steps 40"
+    succeed(
+        f"pretrain {{texts}} -o {{out}} {shape} --threads 1 --precision fp32",
+        texts=files.unlabelled,
+        out=folder / "base",
+    )
+    model = warmstart.load(folder / "base", precision="fp32", threads=1)
+    rows = {path.stem: read_labelled_rows(path) for path in (files.train, files.test)}
+    return {
+        name: (
+            model.embed([text for _, text in of_split]).astype(np.float64),
+            np.array([label == "positive" for label, _ in of_split], int),
+        )
+        for name, of_split in rows.items()
+    }
+
+
+@pytest.mark.parametrize("num", [100, 1_000])
+def test_on_the_samples_it_is_not_below_a_cross_validated_regression(
+    embedded: dict[str, tuple[np.ndarray, np.ndarray]], num: int
+) -> None:
+    (columns, classes), (test_columns, truth) = embedded["train"], embedded["test"]
+    found, expected = [], []
+    for draw in range(3):
+        rows = nested_rows(classes.tolist(), draw)[:num]
+        head = solve_head({"mean": columns[rows]}, classes[rows].tolist(), 2, "none")
+        found.append(head.outputs(test_columns).argmax(1) == truth)
+        peer = LogisticRegressionCV(
+            max_iter=1_000, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
+        )
+        peer.fit(columns[rows], classes[rows])
+        expected.append(peer.predict(test_columns) == truth)
+    assert np.mean(found) > 0.6
+    assert paired_interval(np.array(found, float), np.array(expected, float)).high >= 0
 
 
 def test_the_pooling_that_tells_classes_apart_is_chosen() -> None:
