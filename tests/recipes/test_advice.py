@@ -8,6 +8,8 @@ import pytest
 
 from command_line import TINY, World, refuse, run, succeed
 from warmstart.recipes.advice import (
+    ENGLISH_MODEL,
+    MULTILINGUAL_MODEL,
     TOKENS_PER_WORD,
     archive_advice,
     few_tokens_advice,
@@ -224,7 +226,8 @@ def test_labels_in_a_file_of_their_own_stay_in_the_command(tmp_path: Path) -> No
     (tmp_path / "labels.txt").write_text("good\nbad\n" * 20)
     texts, labels = (str(tmp_path / name) for name in ("texts.txt", "labels.txt"))
     config = DataConfig(files=(texts,), labels=(labels,))
-    commands = [step.command for step in next_steps(report_data(config), config)]
+    steps = next_steps(report_data(config), config, ENGLISH_MODEL)
+    commands = [step.command for step in steps]
     assert f"review --train {texts} --train-labels {labels} -o suspects.csv" in commands
 
 
@@ -235,11 +238,23 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_enough_text_needs_no_advice() -> None:
-    assert little_text_advice(2_000_000) is None
-    advice = little_text_advice(156_000)
+    assert little_text_advice(2_000_000, ()) is None
+    advice = little_text_advice(156_000, ())
     assert advice is not None
     assert "120,000 words" in advice
     assert "import hf:" in advice
+
+
+@pytest.mark.parametrize(("language", "text"), SENTENCES.items(), ids=SENTENCES)
+def test_the_public_model_reads_the_language(language: str, text: str, tmp_path: Path) -> None:
+    name = ENGLISH_MODEL if language == "English" else MULTILINGUAL_MODEL
+    texts = tmp_path / "texts.txt"
+    texts.write_text(f"{text}\n" * 50, encoding="utf-8")
+    importing = f"import {name} -o runs/public"
+    assert steps_of("start {texts}", texts=texts)[0] == importing
+    assert importing in succeed("data {texts}", texts=texts).out
+    assert importing in archive_advice([text], "texts.txt")
+    assert importing in str(little_text_advice(1_000, [text]))
 
 
 def test_a_short_pretraining_is_told_what_to_expect(world: World, tmp_path: Path) -> None:

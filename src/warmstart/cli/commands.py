@@ -87,7 +87,7 @@ def start(config: StartConfig, as_json: bool) -> None:
 
 
 def report_data(config: DataConfig, as_json: bool) -> None:
-    from warmstart.recipes.advice import next_steps
+    from warmstart.recipes.advice import guess_language, next_steps, public_model, sample_texts
     from warmstart.recipes.prepare_files import report_data
 
     report = report_data(config)
@@ -103,7 +103,8 @@ def report_data(config: DataConfig, as_json: bool) -> None:
         files = shell_line([str(report.run), *config.files[:1], *config.flags(TableFormat)])
         say(f"next: warmstart predict {files} -o labelled.csv")
         return
-    for step in islice(next_steps(report, config), 1):
+    public = public_model(guess_language(sample_texts(config)))
+    for step in islice(next_steps(report, config, public), 1):
         say(f"next: {f'warmstart {step.command}  # ' if step.command else ''}{step.purpose}")
 
 

@@ -27,7 +27,9 @@ LITTLE_TEXT = 1_000_000  # words; a backbone pretrained on fewer was worse than 
 TOKENS_PER_WORD = 1.3  # of a tokenizer trained on the text
 FEW_TO_SCORE = 1_000  # labels of which a fifth is too small to tell simple methods apart
 FEW_LABELS = 20  # too few to compare anything with
-PUBLIC_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # English, 22M parameters
+ENGLISH_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # 22M parameters
+# 50 languages, those below among them; 118M parameters, most of them its vocabulary
+MULTILINGUAL_MODEL = "hf:sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 SAMPLE = 200  # texts that the language is guessed from
 FEW_TOKENS = 500_000_000  # read in a pretraining: lsa leads after 100 million, trails after 500
 FEW_TOKENS_ADVICE = (
@@ -89,17 +91,18 @@ def start(config: StartConfig) -> StartResult:
 
     report = report_data(DataConfig.from_values(config.recorded()))
     gpu = describe_gpu()
-    language = guess_language(_sample(config))
+    language = guess_language(sample_texts(config))
     findings = (
         *(_describe(file) for file in report.files),
         f"language: {language or 'not recognised'}",
         f"machine: {gpu or quantity(num_threads(), 'CPU core') + ', no GPU'}",
     )
-    return StartResult(findings, tuple(next_steps(report, config, is_gpu=gpu is not None)))
+    steps = next_steps(report, config, public_model(language), is_gpu=gpu is not None)
+    return StartResult(findings, tuple(steps))
 
 
 def next_steps(
-    report: "DataReport", columns: LabelledColumns, is_gpu: bool = False
+    report: "DataReport", columns: LabelledColumns, public: str, is_gpu: bool = False
 ) -> Iterator[Step]:
     """Yield what to run with these files, whose columns were named so, in order."""
     texts = [file for file in report.files if not file.num_labelled]
@@ -107,7 +110,7 @@ def next_steps(
     num_words = sum(
         round(file.units / (TOKENS_PER_WORD if file.unit == "tokens" else 1)) for file in texts
     )
-    files = _Files(texts, num_words, columns)
+    files = _Files(texts, num_words, columns, public)
     if not labelled:
         yield from _without_labels(files)
         return
@@ -137,11 +140,12 @@ def next_steps(
 
 @dataclass(frozen=True)
 class _Files:
-    """Files of texts without labels, and how the columns of all tables were named."""
+    """Files of texts without labels, how the columns of all tables were named, a public model."""
 
     texts: Sequence["FileReport"]
     num_words: int
     columns: LabelledColumns
+    public: str
 
     @property
     def is_little(self) -> bool:
@@ -197,7 +201,7 @@ def _with_few_labels(files: _Files, labelled: "FileReport") -> Iterator[Step]:
 
 def _backbone_of(files: _Files) -> Iterator[Step]:
     if files.is_little:
-        yield Step(f"import {PUBLIC_MODEL} -o runs/public", _say_little_text(files.num_words))
+        yield Step(f"import {files.public} -o runs/public", _say_little_text(files.num_words))
     else:
         flags = files.flags(TableFormat)
         yield Step(f"pretrain {files.names}{flags} -o runs/base", "ten minutes by default")
@@ -248,7 +252,7 @@ def _has_one_label_each(file: "FileReport") -> bool:
 def _backbone(files: _Files, train: str, is_gpu: bool) -> Iterator[Step]:
     """Yield how to get a backbone, and what to compare it with."""
     if files.is_little:
-        yield Step(f"import {PUBLIC_MODEL} -o runs/public", _say_little_text(files.num_words))
+        yield Step(f"import {files.public} -o runs/public", _say_little_text(files.num_words))
         texts = f" --unlabelled {files.names}" if files.texts else ""
         limit = "" if is_gpu else f" --minutes {DEFAULT_MINUTES}"
         yield Step(
@@ -265,31 +269,40 @@ def _backbone(files: _Files, train: str, is_gpu: bool) -> Iterator[Step]:
     )
 
 
-def little_text_advice(num_tokens: int) -> str | None:
+def little_text_advice(num_tokens: int, texts: Iterable[str]) -> str | None:
     """Return what to do instead of pretraining on so few tokens; None: they are enough."""
     num_words = round(num_tokens / TOKENS_PER_WORD, -3)
-    return None if num_words >= LITTLE_TEXT else _public_model(f"about {num_words:,.0f}")
+    if num_words >= LITTLE_TEXT:
+        return None
+    return _advise_public_model(f"about {num_words:,.0f}", list(islice(texts, SAMPLE)))
 
 
 def archive_advice(texts: Iterable[str], files: str) -> str:
     """Return what may do better than simple methods on these texts."""
-    num_words = 0
+    num_words, first = 0, list[str]()
     for text in texts:
         num_words += len(text.split())
+        first += [text] * (len(first) < SAMPLE)
         if num_words >= LITTLE_TEXT:
             return (
                 f"A pretrained Transformer may do better; {CPU_ADVICE}. {DEFAULT_MINUTES} minutes "
                 f"by default: warmstart pretrain {files} -o runs/base, then compare --from "
                 f"runs/base; warmstart plan pretrain {files} says what it costs on a GPU."
             )
-    return _public_model(f"{num_words:,}")
+    return _advise_public_model(f"{num_words:,}", first)
 
 
-def _public_model(words: str) -> str:
+def _advise_public_model(words: str, texts: Sequence[str]) -> str:
+    name = public_model(guess_language(texts))
     return (
-        f"{words} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {PUBLIC_MODEL} -o "
+        f"{words} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {name} -o "
         "runs/public`, then compare --from runs/public"
     )
+
+
+def public_model(language: str | None) -> str:
+    """Return a small public model that reads a language; None: one that was not recognised."""
+    return ENGLISH_MODEL if language == "English" else MULTILINGUAL_MODEL
 
 
 def few_tokens_advice(num_tokens: int) -> str | None:
@@ -325,7 +338,7 @@ def _describe(file: "FileReport") -> str:
     return f"{file.file}: {labelled} of {classes}{others}{clashes}, {words}"
 
 
-def _sample(config: StartConfig) -> list[str]:
+def sample_texts(config: DataConfig | StartConfig) -> list[str]:
     """Return the first texts of every file."""
     texts: list[str] = []
     for path in expand(config.files, config.allow_private_urls):

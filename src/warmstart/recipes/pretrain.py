@@ -251,9 +251,16 @@ def _prepare(
         f"{facts['tokens']:,} tokens to train on, {text.valid.num_tokens:,} to validate with, "
         f"vocabulary {tokenizer.vocab_size:,}"
     )
-    if not parent and (advice := little_text_advice(facts["tokens"])):
-        progress.say(advice)
+    if not parent:
+        _warn_of_little_text(facts["tokens"], source)
     return tokenizer, architecture, text
+
+
+def _warn_of_little_text(num_tokens: int, source: TextSource) -> None:
+    with progress.silence():  # the files were described when the tokens were prepared
+        advice = little_text_advice(num_tokens, documents_of(source))
+    if advice:
+        progress.say(advice)
 
 
 def _write_tokens(
