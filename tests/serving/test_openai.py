@@ -21,6 +21,8 @@ def test_models_are_listed_with_what_they_can(client: Any) -> None:
     found = {model.id: model for model in client.models.list()}
     assert list(found) == ["base", "masked", "sentiment", "fr"]
     assert found["sentiment"].abilities == ["classify", "embed", "attention"]
+    assert found["sentiment"].labels == ["negative", "positive"]
+    assert found["masked"].labels == []
     assert found["fr"].abilities == ["embed", "attention", "translate"]
     assert client.models.retrieve("masked").id == "masked"
     with pytest.raises(openai.NotFoundError, match="'gpt' is unknown"):

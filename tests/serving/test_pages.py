@@ -165,6 +165,14 @@ def test_tabs_are_walked_by_keys_and_narrow_screens_do_not_scroll_sideways(page:
     for task in ("classify", "fill-mask", "generate", "translate", "attention"):
         ask(page, task, "A [MASK] book")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.click("#tab-tables")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_page_opens_with_the_labels_of_the_run(page: Any) -> None:
+    assert page.inner_text("#known") == "sentiment tells apart negative, positive"
+    page.click("#tab-fill-mask")
+    assert not page.is_visible("#known")
 
 
 def test_the_documentation_is_a_page_too(page: Any) -> None:

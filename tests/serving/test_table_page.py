@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from test_pages import open_page
 
+from command_line import MACHINE, succeed
 from http_server import Server, serving
 
 pytestmark = [
@@ -17,6 +18,8 @@ pytestmark = [
 ]
 
 ATTACK = "<img src=x onerror=alert(1)>"
+PRESSED = """given => given === [...document.querySelectorAll('[aria-pressed="true"]')]
+    .map((button) => button.lastChild.textContent).join(",")"""
 ROWS = [("A fine book.", "=1+1"), (ATTACK, "two\nlines"), ("Dull, far too long.", "x;y")]
 
 
@@ -130,6 +133,56 @@ def test_the_file_of_the_server_is_saved_after_every_label(
         page.reload()
         page.locator("#label-place", has_text="of 4").wait_for()
         page.close()
+
+
+def test_labels_beyond_nine_have_letters_and_are_known_before_any_answer(
+    browser: Any, warm: Path, tmp_path: Path
+) -> None:
+    """A key means the same label before the run has answered as after it."""
+    names = [f"label {number:02}" for number in range(12)]
+    path = tmp_path / "many.csv"
+    rows = [[f"text {number}", name] for number, name in enumerate(names)]
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([("text", "label"), *rows, ("the last", "")])
+    complaints: list[str] = []
+    with serving(f"{warm} --label {path}") as server:
+        page = open_page(browser, server, complaints)
+        page.wait_for_selector("#label-buttons button")
+        shown = page.locator("#label-buttons button").all_inner_texts()
+        keys, labels = zip(*(text.split(maxsplit=1) for text in shown), strict=True)
+        assert labels == ("negative", "positive", *names)
+        assert keys == (*"123456789abcde",)
+        _label(page, "e", "13 labelled")
+        assert path.read_text().splitlines()[-1] == "the last,label 11"
+        page.close()
+    assert complaints == []
+
+
+def test_a_text_gets_several_labels_from_a_run_of_several(
+    browser: Any, masked: Path, tmp_path: Path
+) -> None:
+    sets = ("bad", "good", "bad,good")
+    train = "".join(f"{labels}\t{labels} book {n}\n" for n in range(12) for labels in sets)
+    (tmp_path / "train.tsv").write_text("labels\ttext\n" + train)
+    (tmp_path / "new.csv").write_text("text\ngood\nbad\n")
+    finetune = f"finetune --from {masked} --train {tmp_path}/train.tsv --task multilabel"
+    succeed(f"{finetune} --epochs 1 -o {tmp_path}/run {MACHINE}")
+    complaints: list[str] = []
+    with serving(f"{tmp_path}/run --label {tmp_path}/new.csv") as server:
+        page = open_page(browser, server, complaints)
+        page.locator("#label-sets").wait_for()
+        for key, given in (("1", "bad"), ("2", "bad,good"), ("1", "good")):
+            page.keyboard.press(key)
+            page.wait_for_function(PRESSED, arg=given)
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#label-place") == "Text 2 of 2; 1 labelled"
+        assert (tmp_path / "new.csv").read_text().splitlines() == [
+            "text,label",
+            "good,good",
+            "bad,",
+        ]
+        page.close()
+    assert complaints == []
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from warmstart.serving.routes import VERB_PATHS, Count, Function, Name, Strict, 
 from warmstart.serving.service import MOST_TOKENS, Service
 from warmstart.serving.worker import Call, Worker
 from warmstart.settings.using import Sampling
-from warmstart.tasks.text_model import GeneratedPiece
+from warmstart.tasks.text_model import GeneratedPiece, TextModel
 
 MOST_STOPS = 16
 
@@ -45,6 +45,7 @@ def openai_routes(service: Service) -> list[Route]:
             "description": model.description,
             "reads_pairs": bool(model.reads_pairs),
             "abilities": [VERB_PATHS[verb][0].removeprefix("/") for verb in model.abilities],
+            "labels": _labels_of(model),
         }
 
     async def models(request: Request) -> Response:
@@ -61,6 +62,11 @@ def openai_routes(service: Service) -> list[Route]:
         Route("/v1/models/{name:path}", model),
         *post_routes(service, posts),
     ]
+
+
+def _labels_of(model: TextModel) -> list[str]:
+    """Return the labels that a model gives to texts; the tags of words are none."""
+    return list(model.classes) if hasattr(type(model), "explain") else []
 
 
 def _as_list(value: Any) -> Any:

@@ -297,6 +297,17 @@ const TABLES = { ability: "tables", name: "Table", panel: "tables" };
 
 // ---- the frame --------------------------------------------------------------------------------
 
+const SHOWN_LABELS = 12;
+
+// What each run tells apart: a run keeps no texts, so its labels are what the page knows of it.
+function knownLabels() {
+  const lines = able().filter((model) => model.labels.length).map(({ id, labels: names }) => {
+    const more = names.length > SHOWN_LABELS ? ` and ${names.length - SHOWN_LABELS} more` : "";
+    return `${id} tells apart ${names.slice(0, SHOWN_LABELS).join(", ")}${more}`;
+  });
+  return task.ability === "classify" ? lines.join("; ") : "";
+}
+
 const able = () => models.filter((model) => model.abilities.includes(task.ability));
 
 function openTask(chosen) {
@@ -321,6 +332,8 @@ function openTask(chosen) {
   find("prompt2").textContent = task.secondLabel ?? "Second text, for runs trained on pairs";
   find("ask").setAttribute("aria-labelledby", `tab-${task.ability}`);
   find("prompt").textContent = task.label;
+  find("known").textContent = knownLabels();
+  find("known").hidden = !find("known").textContent;
   find("options").replaceChildren(...(task.options?.() ?? []));
   find("second").hidden = !(task.pairs && able().some((model) => model.reads_pairs));
   const boxes = able().flatMap(({ id }) => [element("label", {},

@@ -9,6 +9,7 @@ const SHOWN_ROWS = 20;
 const BATCH_TEXTS = 32; // the server limits the texts of a request, and its size
 const BATCH_CHARACTERS = 100000;
 const LABEL = "label";
+const KEYS = "123456789abcdefghijklmnopqrstuvwxyz"; // of the labels, in their order
 const PREDICTED = ["predicted", "probability"];
 const USUAL_NAMES = ["text", "label", "review", "comment", "sentence", "content", "message", "body",
                      "tweet", "category", "sentiment", "question"];
@@ -262,11 +263,19 @@ function startLabelling() {
   find("label-text").focus();
 }
 
+// A run of several labels per text shows it by its predictions; a cell has commas between them.
+const hasSets = () => [...hints.values()].some((hint) => hint.labels);
+
+function labelsOf(row) {
+  const cell = row[column(LABEL)];
+  return (hasSets() ? cell.split(",").map((name) => name.trim()) : [cell]).filter(Boolean);
+}
+
 // The labels of the run, then those in the table that it does not know.
 function labelNames() {
-  const known = Object.keys(hints.get(at)?.probabilities ?? [...hints.values()][0]?.probabilities ?? {});
-  const used = table.rows.map((row) => row[column(LABEL)]).filter(Boolean);
-  return [...new Set([...known.sort(), ...new Set(used.sort())])];
+  const known = models.find(({ id }) => id === find("table-run").value)?.labels ?? [];
+  const used = table.rows.flatMap(labelsOf);
+  return [...new Set([...known, ...used.sort()])];
 }
 
 async function showRow(index) {
@@ -287,16 +296,26 @@ async function showRow(index) {
 
 function showLabels() {
   const hint = hints.get(at);
-  const label = table.rows[at][column(LABEL)];
+  const given = labelsOf(table.rows[at]);
+  const hinted = hint?.labels ?? [hint?.label];
   find("label-hint").textContent = hint?.probabilities
-    ? `The run says ${shownLabel(hint)}${hint.probability === undefined ? "" : `, ${percent(hint.probability)}`}` : "";
+    ? `The run says ${shownLabel(hint) || "no label"}${hint.probability === undefined ? "" : `, ${percent(hint.probability)}`}` : "";
+  find("label-sets").hidden = !hasSets();
   find("label-buttons").replaceChildren(...labelNames().map((name, index) =>
-    element("button", { type: "button", "aria-pressed": String(name === label),
-                        class: name === hint?.label ? "hint" : false, onclick: () => giveLabel(name) },
-      ...(index < 9 ? [element("kbd", {}, String(index + 1)), " "] : []), name)));
+    element("button", { type: "button", "aria-pressed": String(given.includes(name)),
+                        class: hinted.includes(name) ? "hint" : false, onclick: () => pickLabel(name) },
+      ...(index < KEYS.length ? [element("kbd", {}, KEYS[index]), " "] : []), name)));
 }
 
-// A label counts once it is saved; the next text comes then.
+// One label is the label of the text; of several, each is added or taken back.
+function pickLabel(name) {
+  if (!hasSets()) return giveLabel(name);
+  const given = labelsOf(table.rows[at]);
+  const labels = given.includes(name) ? given.filter((other) => other !== name) : [...given, name];
+  return giveLabel(labels.join(","));
+}
+
+// A label counts once it is saved; the next text comes then, unless this one may have more labels.
 async function giveLabel(label) {
   if (isSaving) return;
   const [row, before] = [table.rows[at], table.rows[at][column(LABEL)]];
@@ -312,7 +331,7 @@ async function giveLabel(label) {
     find("label-state").textContent = table.version ? `saved in ${table.name}`
       : "kept in this browser; Download writes the table";
     showPreview(`${table.name}: ${table.rows.length} rows`);
-    showRow(label && at + 1 < table.rows.length ? at + 1 : at);
+    showRow(label && !hasSets() && at + 1 < table.rows.length ? at + 1 : at);
   } catch (error) {
     row[column(LABEL)] = before;
     find("label-state").textContent = "not saved";
@@ -324,8 +343,8 @@ function labelByKey(event) {
   const isTyped = ["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName);
   if (find("labelling").hidden || find("tables").hidden || isTyped) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const name = /^[1-9]$/.test(event.key) ? labelNames()[Number(event.key) - 1] : undefined;
-  if (name !== undefined) giveLabel(name);
+  const name = event.key.length === 1 ? labelNames()[KEYS.indexOf(event.key)] : undefined;
+  if (name !== undefined) pickLabel(name);
   else if (event.key === "0" || event.key === "Backspace") giveLabel("");
   else if (event.key === "ArrowRight") showRow(at + 1);
   else if (event.key === "ArrowLeft") showRow(at - 1);
@@ -355,7 +374,7 @@ function listenForTables() {
     if (event.key !== "Enter" || !label) return;
     find("label-new").value = "";
     find("label-new").blur();
-    giveLabel(label);
+    pickLabel(label);
   });
   document.addEventListener("keydown", labelByKey);
 }
