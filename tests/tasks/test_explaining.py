@@ -123,10 +123,15 @@ def race(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["lsa", "tf-idf"])
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", [*TEXTS, "{pair}, a {pair}"])
 def test_contributions_add_up_to_the_log_odds(race: Path, name: str, text: str) -> None:
-    """The log-odds of a text are those of no text, where only the offset is left, plus words."""
-    model = load(race / "models" / name)
+    """The log-odds of a text are those of no text, where only the offset is left, plus words.
+
+    A counted pair of words may be one word between white space, such as `well-made`.
+    """
+    model, vocabulary = load(race / "models" / name), load(race / "models/tf-idf").linear.features
+    names = vocabulary.transformer_list[0][1].vocabulary_
+    text = text.format(pair=min(name for name in names if " " in name).replace(" ", "-"))
     explained, empty = model.explain([text, ""])
     label = explained.prediction.label
     (other,) = {"negative", "positive"} - {label}

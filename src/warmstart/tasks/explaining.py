@@ -166,10 +166,12 @@ def share_out(
     """
     covered = [(name, words) for name, words in occurrences if name in contributions]
     counts = Counter(name for name, _ in covered)
-    weights = np.zeros(num_words)
+    weights = [0.0] * num_words
     for name, words in covered:
-        weights[list(words)] += contributions[name] / (counts[name] * len(words))
-    return weights
+        share = contributions[name] / (counts[name] * len(words))
+        for word in words:  # perhaps one word twice, of the two parts of `well-made`
+            weights[word] += share
+    return np.array(weights)
 
 
 class WordNumbers:

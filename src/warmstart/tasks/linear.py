@@ -1,7 +1,7 @@
 """What baselines share in use: features of texts, logistic regression, classes or numbers out."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -37,8 +37,8 @@ class LinearModel(Protocol):
     def model(self) -> Any:
         """Return the regression."""
 
-    def word_weights(self, text: str, direction: Floats) -> Floats:
-        """Return what each word contributes to coefficients times features: (words,)."""
+    def word_weights(self, texts: Sequence[str], directions: Iterable[Floats]) -> Iterator[Floats]:
+        """Yield what each word of a text contributes to coefficients times features: (words,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +68,14 @@ class LinearPredictor(TextModel):
         """Label texts, and tell what each word contributes: to log-odds of a label, to a number."""
         predictions = self.predict(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
+        if not rows:
+            return []
+        directions = (self.direction(self.linear.model, prediction) for prediction in predictions)
+        weights = self.linear.word_weights(rows, directions)
         return [
-            Explanation(prediction, self._weigh(text, prediction))
-            for text, prediction in zip(rows, predictions, strict=True)
+            Explanation(prediction, tuple(map(PartWeight, text.split(), of_words.tolist())))
+            for text, prediction, of_words in zip(rows, predictions, weights, strict=True)
         ]
-
-    def _weigh(self, text: str, prediction: Any) -> tuple[PartWeight, ...]:
-        direction = self.direction(self.linear.model, prediction)
-        weights = self.linear.word_weights(text, direction)
-        return tuple(map(PartWeight, text.split(), weights.tolist()))
 
 
 class LinearTask(Task):

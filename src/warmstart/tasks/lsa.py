@@ -6,8 +6,9 @@ lsa.safetensors has the dimensions, model.safetensors the regression.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat, tee
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,9 +92,9 @@ class LsaModel:
         tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
         return class_shares(self.model, join_columns(self.space.vectors(texts), tfidf), num_classes)
 
-    def word_weights(self, text: str, direction: Floats) -> Floats:
-        """Return what each word contributes to coefficients times features: (words,)."""
-        return feature_word_weights(self.space, self.tfidf, text, direction)
+    def word_weights(self, texts: Sequence[str], directions: Iterable[Floats]) -> Iterator[Floats]:
+        """Yield what each word of a text contributes to coefficients times features: (words,)."""
+        return feature_word_weights(self.space, self.tfidf, texts, directions)
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""
@@ -259,17 +260,26 @@ def _average(first: Floats, second: Floats) -> Floats:
 
 
 def feature_word_weights(
-    space: LatentSpace | None, tfidf: "FeatureUnion | None", text: str, direction: Floats
-) -> Floats:
-    """Divide what dimensions, and after them n-grams, contribute between the words: (words,)."""
-    size, weights = 0, np.zeros(len(text.split()))
-    if space is not None:
-        size, numbers = space.num_dimensions, WordNumbers(text)
-        occurrences = ((unit, tuple(map(numbers, places))) for unit, places in placed_units(text))
-        weights += share_out(space.contributions(text, direction[:size]), occurrences, len(weights))
-    if tfidf is not None:
-        weights += tfidf_word_weights(tfidf, text, direction[size:])
-    return weights
+    space: LatentSpace | None,
+    tfidf: "FeatureUnion | None",
+    texts: Sequence[str],
+    directions: Iterable[Floats],
+) -> Iterator[Floats]:
+    """Yield, of each text, what dimensions, and after them n-grams, contribute: (words,)."""
+    size, zero = 0 if space is None else space.num_dimensions, np.zeros(1)
+    of_space, others = tee(directions)
+    of_tfidf = (direction[size:] for direction in others)
+    more = repeat(zero) if tfidf is None else tfidf_word_weights(tfidf, texts, of_tfidf)
+    for text, direction, of_grams in zip(texts, of_space, more, strict=False):
+        of_units = zero if space is None else _divide(space, text, direction[:size])
+        yield of_units + of_grams
+
+
+def _divide(space: LatentSpace, text: str, direction: Floats) -> Floats:
+    """Divide what the units of a text contribute between the words that they cover: (words,)."""
+    numbers = WordNumbers(text)
+    occurrences = ((unit, tuple(map(numbers, places))) for unit, places in placed_units(text))
+    return share_out(space.contributions(text, direction), occurrences, len(numbers.words))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ training text in turn. Run folders are those of the classifiers of tfidf.py and 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +73,9 @@ class RidgeModel:
         columns = tfidf if vectors is None else join_columns(vectors, tfidf)
         return with_margin(self.model(columns), self.margin)
 
-    def word_weights(self, text: str, direction: Floats) -> Floats:
-        """Return what each word contributes to coefficients times features: (words,)."""
-        return feature_word_weights(self.space, self.tfidf, text, direction)
+    def word_weights(self, texts: Sequence[str], directions: Iterable[Floats]) -> Iterator[Floats]:
+        """Yield what each word of a text contributes to coefficients times features: (words,)."""
+        return feature_word_weights(self.space, self.tfidf, texts, directions)
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""

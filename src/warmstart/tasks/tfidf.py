@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 Names = Mapping[str, Sequence[str]]  # the n-grams of each kind, in the order of their columns
 STRENGTHS = (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1, 1000.0)  # of C, in the order of trial
+Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 FEATURES_FILE = "features.json"
 NGRAMS: Mapping[str, Mapping[str, Any]] = {
@@ -71,26 +72,35 @@ class TfidfModel:
             return np.zeros((0, num_classes))
         return class_shares(self.model, self.features.transform(texts), num_classes)
 
-    def word_weights(self, text: str, direction: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each word contributes to coefficients times features: (words,)."""
-        return tfidf_word_weights(self.features, text, direction)
+    def word_weights(self, texts: Sequence[str], directions: Iterable[Floats]) -> Iterator[Floats]:
+        """Yield what each word of a text contributes to coefficients times features: (words,)."""
+        return tfidf_word_weights(self.features, texts, directions)
 
 
 def tfidf_word_weights(
-    features: "FeatureUnion", text: str, direction: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Divide what n-grams contribute between the words that have them: (words,)."""
-    row = features.transform([text]).tocoo()
-    products = dict(zip(row.col.tolist(), row.data * direction[row.col], strict=True))
+    features: "FeatureUnion", texts: Sequence[str], directions: Iterable[Floats]
+) -> Iterator[Floats]:
+    """Yield, of each text, what n-grams contribute, divided between their words: (words,)."""
+    rows = features.transform(texts)
+    ends = pairwise(rows.indptr.tolist())
+    for text, direction, (start, end) in zip(texts, directions, ends, strict=True):
+        columns = rows.indices[start:end]
+        products = rows.data[start:end] * direction[columns]
+        yield _divide(features, text, dict(zip(columns.tolist(), products.tolist(), strict=True)))
+
+
+def _divide(features: "FeatureUnion", text: str, products: Mapping[int, float]) -> Floats:
+    """Divide what the columns of a text contribute between the words that they cover: (words,)."""
     numbers, weights, start = WordNumbers(text), np.zeros(len(text.split())), 0
     for kind, vectorizer in features.transformer_list:
         columns = vectorizer.vocabulary_
+        occurrences = list(_occurrences(kind, vectorizer, numbers))
         contributions = {
             name: products[start + columns[name]]
-            for name, _ in _occurrences(kind, vectorizer, numbers)
+            for name, _ in occurrences
             if start + columns.get(name, -start - 1) in products
         }
-        weights += share_out(contributions, _occurrences(kind, vectorizer, numbers), len(weights))
+        weights += share_out(contributions, occurrences, len(weights))
         start += len(columns)
     return weights
 
