@@ -69,6 +69,21 @@ def test_predictions_become_a_frame(warm: Path, frame: pd.DataFrame, tmp_path: P
     assert not (tmp_path / "cache").exists()  # what is used once is not kept
 
 
+def test_start_writes_calls_that_run_with_the_tables(
+    world: World, frame: pd.DataFrame, here: Path
+) -> None:
+    files = [pd.Series(world.texts.read_text().splitlines(), name="comment"), frame]
+    found = warmstart.start(files=files)
+    assert "files[1] (DataFrame): 48 labelled texts of 2 classes, 1 without a label" in str(found)
+    assert "parquet" not in str(found) + found._repr_html_()
+    first, *_, last = (step.command for step in found.steps)
+    assert first == 'warmstart.compare(unlabelled=files[0], train=files[1], folds=5, out="first")'
+    assert last == 'warmstart.review(train=files[1], out="suspects.csv")'
+    reviewed = eval(last, {"warmstart": warmstart, "files": files})
+    assert {suspect.file for suspect in reviewed} == {"train (DataFrame)"}
+    assert "--" not in str(warmstart.start(files={"text": ["a", "b"], "label": ["x", "x"]}))
+
+
 def test_texts_alone_are_read_by_every_verb(world: World, masked: Path, here: Path) -> None:
     texts = world.texts.read_text().splitlines()[:40]
     vectors = warmstart.embed(run=masked, file=texts).vectors

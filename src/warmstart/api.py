@@ -5,11 +5,16 @@ setting that names a file of rows also takes a table in memory. What a type chec
 api.pyi; `python .ci/stub.py` writes it from the same table.
 """
 
+import dataclasses
 import glob
 import inspect
+import json
+import operator
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -39,7 +44,10 @@ def verb(settings: type[Settings], recipe: Callable[[Any], R]) -> Callable[..., 
             translate = python_words(settings, titles)
             try:
                 with show_in_python(translate):
-                    return recipe(settings(**missing | values))
+                    result: Any = recipe(settings(**missing | values))
+                if hasattr(result, "in_python"):
+                    result = result.in_python(translate, partial(_python_call, titles))
+                return _with_titles(result, titles)
             except WarmstartError as error:
                 error.args = (translate(str(error)),)
                 raise error.with_traceback(None) from None  # the frames below are not the user's
@@ -95,17 +103,66 @@ def _file_names(setting: Setting, value: Any, folder: Path, titles: dict[str, st
     has_rows = is_list and any(isinstance(item, Mapping | list | tuple) for item in value)
     if is_list and setting.is_list and not has_rows:
         _refuse_texts(setting, value)
-        return [_file_name(setting, item, folder, titles) for item in value]
-    return _file_name(setting, value, folder, titles)
+        name = f"{setting.name}[{{}}]" if len(value) > 1 else setting.name
+        named = ((item, name.format(number)) for number, item in enumerate(value))
+        return [_file_name(setting, item, name, folder, titles) for item, name in named]
+    return _file_name(setting, value, setting.name, folder, titles)
 
 
-def _file_name(setting: Setting, value: Any, folder: Path, titles: dict[str, str]) -> Any:
+def _file_name(
+    setting: Setting, value: Any, name: str, folder: Path, titles: dict[str, str]
+) -> Any:
     if isinstance(value, str | Path):
         return value
-    title = f"{setting.name} ({type(value).__name__})"
+    title = f"{name} ({type(value).__name__})"
     path = str(write_table(value, setting.name, title, folder))
     titles[path] = title
     return path
+
+
+def _with_titles(value: Any, titles: Mapping[str, str]) -> Any:
+    """Return a result that names the tables given, not the files that they were written to."""
+    if isinstance(value, str):
+        for path, title in titles.items():
+            value = value.replace(path, title)
+        return value
+    if type(value) is tuple:
+        items = tuple(_with_titles(item, titles) for item in value)
+        is_same = all(map(operator.is_, items, value))
+        return value if is_same else items
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    old = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    new = {name: _with_titles(item, titles) for name, item in old.items()}
+    changed = {name: item for name, item in new.items() if item is not old[name]}
+    return dataclasses.replace(value, **changed) if changed else value
+
+
+def _python_call(titles: Mapping[str, str], command: str) -> str:
+    """Return a command as a call, with tables by the names that they were given under."""
+    first, *words = shlex.split(command)
+    function, settings = next(
+        (name, found.settings) for name, found in VERBS.items() if found.name == first
+    )
+    declared = list(settings.declared())
+    by_flag = {flag: s for s in declared for flag in (s.flag, s.short) if flag}
+    places = [setting for setting in declared if setting.positional]  # the last may be a list
+    values: dict[str, list[str]] = {}
+    rest = iter(words)
+    for word in rest:
+        setting = by_flag.get(word) or (places.pop(0) if len(places) > 1 else places[0])
+        value = "True" if setting.value_type is bool else next(rest) if word in by_flag else word
+        values.setdefault(setting.name, []).append(_literal(setting, value, titles))
+    lists = ((name, of[0] if len(of) == 1 else f"[{', '.join(of)}]") for name, of in values.items())
+    return f"warmstart.{function}({', '.join(f'{name}={value}' for name, value in lists)})"
+
+
+def _literal(setting: Setting, value: str, titles: Mapping[str, str]) -> str:
+    """Return a value as Python writes it; a table by the name that it was given under."""
+    if value in titles:
+        return titles[value].partition(" ")[0]
+    is_number = setting.value_type in (bool, int, float) and not setting.comma_separated
+    return value if is_number else json.dumps(value, ensure_ascii=False)
 
 
 def _refuse_texts(setting: Setting, names: Sequence[Any]) -> None:

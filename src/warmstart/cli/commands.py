@@ -78,12 +78,8 @@ def start(config: StartConfig, as_json: bool) -> None:
     if as_json:
         print_json(asdict(result))
         return
-    for line in result.findings:
+    for line in result.lines():
         say(line)
-    for number, step in enumerate(result.steps, 1):
-        say(f"{number}. {step.purpose}")
-        if step.command:
-            say(f"   warmstart {step.command}")
 
 
 def report_data(config: DataConfig, as_json: bool) -> None:

@@ -5,16 +5,19 @@ The figures behind the advice are in docs/results.md, "What pays on which machin
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from warmstart.data.file_report import FileReader
 from warmstart.data.questions import questions_form
 from warmstart.data.splits import describe_similar, list_labels
 from warmstart.formats import MOST_CHOICES, list_choices, quantity, shell_line
+from warmstart.report.html import Shown
 from warmstart.settings.shared import LabelledColumns, TableFormat
 from warmstart.settings.training import DEFAULT_MINUTES
 from warmstart.settings.using import DataConfig, StartConfig
@@ -72,16 +75,43 @@ SCRIPTS = {
 class Step:
     """A command to run, what it is for, and how long it takes."""
 
-    command: str
+    command: str  # without `warmstart`; in Python a call of one of its functions
     purpose: str
+
+    @property
+    def line(self) -> str:
+        """Return what to type."""
+        is_call = not self.command or self.command.startswith("warmstart.")
+        return self.command if is_call else f"warmstart {self.command}"
 
 
 @dataclass(frozen=True)
-class StartResult:
+class StartResult(Shown):
     """What there is, and what to do with it."""
 
     findings: tuple[str, ...]
     steps: tuple[Step, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the findings, then each step with what to type."""
+        yield from self.findings
+        for number, step in enumerate(self.steps, 1):
+            yield f"{number}. {step.purpose}"
+            if step.command:
+                yield f"   {step.line}"
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def pieces(self) -> list[str]:
+        return [Markup("<pre>{}</pre>").format(self)]
+
+    def in_python(
+        self, translate: Callable[[str], str], call: Callable[[str], str]
+    ) -> "StartResult":
+        """Return the steps as calls."""
+        steps = (Step(s.command and call(s.command), translate(s.purpose)) for s in self.steps)
+        return StartResult(tuple(map(translate, self.findings)), tuple(steps))
 
 
 def start(config: StartConfig) -> StartResult:
