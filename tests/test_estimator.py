@@ -146,7 +146,7 @@ def test_settings_are_checked_when_it_learns(masked: Path) -> None:
         Classifier(epochs=3).fit(TWO, ["x", "y"])
     with pytest.raises(ValueError, match="X has too few texts"):
         Classifier(masked).fit(TWO, ["x", "y"])
-    with pytest.raises(ValueError, match=r"^epochs 0 is not allowed"):
+    with pytest.raises(ValueError, match=r"^epochs=0 is not allowed"):
         Classifier(masked, epochs=0).fit(TWO * 9, ["x", "y"] * 9)
     with pytest.raises(NotFittedError):
         Classifier().predict(TWO)

@@ -12,6 +12,8 @@ import pytest
 import warmstart
 from command_line import World, read, read_labelled_rows, weights_of
 from warmstart import WarmstartError
+from warmstart.settings.python_words import python_words
+from warmstart.settings.training import FinetuneConfig
 
 QUICK: dict[str, Any] = {"epochs": 2, "threads": 1, "precision": "fp32"}
 
@@ -118,7 +120,7 @@ MISUSES: dict[str, tuple[dict[str, Any], str]] = {
         {"train": pd.DataFrame({"text": [1, 2] * 5, "label": ["x", "y"] * 5})},
         r"train \(DataFrame\) row 1: text is 1, not a string",
     ),
-    "a range": ({"train": FRAME, "epochs": 0}, "^epochs 0 is not allowed"),
+    "a range": ({"train": FRAME, "epochs": 0}, "^epochs=0 is not allowed"),
     "a switch": ({"train": FRAME, "frozen": True}, "^frozen=True needs from_run"),
     "nothing": ({}, "^train is missing"),
     "sentences": ({"train": ["A fine book.", "Is it? " * 99]}, r'write train=\{"text": \[...\]\}$'),
@@ -215,3 +217,21 @@ def test_labels_of_a_frame_are_reviewed(world: World, here: Path) -> None:
     found = warmstart.review(train=frame, folds=2, threads=1)
     assert found.num_texts == len(frame)
     assert found.to_pandas().to_dict("records") == found.records()
+
+
+@pytest.mark.parametrize(
+    ("message", "in_python"),
+    [
+        ("195 steps fit into --minutes 1.5", "195 steps fit into minutes=1.5"),
+        ("--epochs 0 is not allowed", "epochs=0 is not allowed"),
+        ("--pooling cls fits, --pooling is", 'pooling="cls" fits, pooling is'),
+        ("use --frozen here, or --from, or -o", "use frozen=True here, or from_run, or out"),
+        (
+            "--seed 1,2 and --other 3 and `tar --seed 4`",
+            "seed 1,2 and --other 3 and `tar --seed 4`",
+        ),
+        ("the end is --seed 7.", "the end is seed=7."),
+    ],
+)
+def test_flags_with_their_values_become_keywords(message: str, in_python: str) -> None:
+    assert python_words(FinetuneConfig, {})(message) == in_python

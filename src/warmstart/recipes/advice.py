@@ -316,8 +316,8 @@ def archive_advice(texts: Iterable[str], files: str) -> str:
         if num_words >= LITTLE_TEXT:
             return (
                 f"A pretrained Transformer may do better; {CPU_ADVICE}. {DEFAULT_MINUTES} minutes "
-                f"by default: warmstart pretrain {files} -o runs/base, then compare --from "
-                f"runs/base; warmstart plan pretrain {files} says what it costs on a GPU."
+                f"by default: `warmstart pretrain {files} -o runs/base`, then `compare --from "
+                f"runs/base`; `warmstart plan pretrain {files}` says what it costs on a GPU."
             )
     return _advise_public_model(f"{num_words:,}", first)
 
@@ -326,7 +326,7 @@ def _advise_public_model(words: str, texts: Sequence[str]) -> str:
     name = public_model(guess_language(texts))
     return (
         f"{words} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {name} -o "
-        "runs/public`, then compare --from runs/public"
+        "runs/public`, then `compare --from runs/public`"
     )
 
 
