@@ -1,5 +1,6 @@
 """Tables of a Python program: in as files, out as tables."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from warmstart.data.table_files import read_parquet
@@ -74,6 +76,42 @@ def test_the_same_rows_have_the_same_path(tmp_path: Path) -> None:
     assert first == again != other
 
 
+def test_a_stream_of_batches_is_a_table(tmp_path: Path) -> None:
+    assert records(pa.table(COLUMNS).to_reader(), tmp_path) == RECORDS
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_numbered_classes_of_hugging_face_have_their_names(is_file: bool, tmp_path: Path) -> None:
+    """A dataset keeps the names beside its numbers, and so do the Parquet files of the hub."""
+    features = {
+        "text": {"dtype": "string", "_type": "Value"},
+        "label": {"names": ["pos", "neg"], "_type": "ClassLabel"},
+    }
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pa.table({"text": ["a", "b", "c", "d"], "label": [1, 0, -1, None]})
+    table = table.replace_schema_metadata(metadata)
+    if is_file:
+        pq.write_table(table, tmp_path / "a.parquet")
+        rows = [record for _, record in read_parquet(tmp_path / "a.parquet")]
+    else:
+        rows = list(records(table, tmp_path))
+    assert [row["label"] for row in rows] == ["neg", "pos", None, None]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"info": {"features": {"label": 3}}}'])
+def test_other_notes_in_a_schema_are_left_alone(content: str, tmp_path: Path) -> None:
+    table = pa.table({"label": [1]}).replace_schema_metadata({"huggingface": content})
+    assert records(table, tmp_path) == [{"label": 1}]
+
+
+def test_a_dataset_is_read_as_it_is_sorted(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"text": ["a", "b"], "label": ["pos", "neg"]})
+    shuffled = rows.class_encode_column("label").select([1, 0])
+    expected = [{"text": "b", "label": "neg"}, {"text": "a", "label": "pos"}]
+    assert records(shuffled, tmp_path) == expected
+
+
 class Split:
     """A dataset, of which another library keeps several in a dict."""
 
@@ -88,7 +126,10 @@ class Split:
         ([("fine", "pos")], r"its first row is \('fine', 'pos'\), whose columns have no names"),
         ([{"text": "a"}, "b"], "row 2 is 'b', not a dict"),
         ({"text": ["a", "b"], "label": ["c"]}, "label expected length 2 but got length 1"),
-        (pd.DataFrame([["a", "b"]], columns=["x", "x"]), "'x' occurs more than once"),
+        (pd.DataFrame([["a", "b"]], columns=["x", "x"]), "X.: the column 'x' occurs more than"),
+        (np.array([["a", "b"]]), r"its first row is array\(\['a', 'b'\], .*no names"),
+        ((["a" * 500], ["b"]), r"its first row is \['a+\.\.\.a+'\], "),
+        (pd.DataFrame(COLUMNS).groupby("label"), "its first row is .{10,80} whose columns"),
         ({"train": Split(), "test": Split()}, r"give one of them: \['train'\] or \['test'\]"),
     ],
 )

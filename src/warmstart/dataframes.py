@@ -6,8 +6,10 @@ list of dicts, a dict of columns, or texts alone.
 
 import hashlib
 import io
+import json
 import re
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,25 +90,50 @@ def _columns(value: Any, title: str) -> dict[str, Any]:
         if any(hasattr(column, "column_names") for _, column in pairs):
             splits = " or ".join(f"[{name!r}]" for name, _ in pairs)
             raise WarmstartError(f"{title} holds several tables; give one of them: {splits}")
-        return _distinct([str(name) for name, _ in pairs], [column for _, column in pairs])
-    if not hasattr(value, "__len__"):  # neither rows nor columns
-        raise TypeError(f"{type(value).__name__} has no rows")
+        return _distinct([str(name) for name, _ in pairs], [column for _, column in pairs], title)
+    if hasattr(value, "with_format"):  # a dataset of Hugging Face, whose rows may be chosen ones
+        value = value.with_format("arrow")[:] if hasattr(value, "__len__") else value
     if hasattr(value, "__arrow_c_stream__"):
         with suppress(pa.ArrowInvalid):  # raised by a single column
             table = pa.table(value)
-            return _distinct(table.column_names, table.columns)
+            classes = class_names(table.schema)
+            columns = zip(table.column_names, table.columns, strict=True)
+            named = [
+                name_classes(c.to_pylist(), classes[n]) if n in classes else c for n, c in columns
+            ]
+            return _distinct(table.column_names, named, title)
+    if not hasattr(value, "__len__"):  # neither rows nor columns
+        raise TypeError(f"{type(value).__name__} has no rows")
     first = next(iter(value), None)
-    if isinstance(first, list | tuple):
-        raise TypeError(f"its first row is {first!r}, whose columns have no names")
+    if isinstance(first, list | tuple) or getattr(value, "ndim", 1) > 1:
+        raise TypeError(f"its first row is {reprlib.repr(first)}, whose columns have no names")
     if isinstance(first, Mapping):
         return _columns_of_records(list(value))
     return {str(getattr(value, "name", None) or "text"): value}
 
 
-def _distinct(names: Sequence[str], columns: Sequence[Any]) -> dict[str, Any]:
+def class_names(schema: Any) -> dict[str, Sequence[str]]:
+    """Return the names of the classes of each column that a dataset of Hugging Face numbers."""
+    try:
+        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        labels = {name: of for name, of in features.items() if of.get("_type") == "ClassLabel"}
+        return {name: list(map(str, of["names"])) for name, of in labels.items()}
+    except (TypeError, KeyError, ValueError, AttributeError):  # there are none
+        return {}
+
+
+def name_classes(numbers: Iterable[Any], names: Sequence[str]) -> list[Any]:
+    """Return the names of classes; a text without a label has the number -1."""
+    known = {-1: None, **dict(enumerate(names))}
+    return [known.get(number, number) for number in numbers]
+
+
+def _distinct(names: Sequence[str], columns: Sequence[Any], title: str) -> dict[str, Any]:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"the column {name!r} occurs more than once")
+            raise WarmstartError(
+                f"{title}: the column {name!r} occurs more than once; give each a name of its own"
+            )
     pairs = zip(names, columns, strict=True)
     return {name: column for name, column in pairs if not _INDEX.fullmatch(name)}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warmstart.dataframes import class_names, name_classes
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import UNREADABLE, format_of, open_seekable, read_lines
 
@@ -173,8 +174,12 @@ def read_parquet(path: Path) -> Iterator[Record]:
             names = table.schema_arrow.names
             if (repeated := _first_repeated(names)) is not None:
                 raise WarmstartError(f"{path}: the column {repeated} occurs more than once")
+            classes = class_names(table.schema_arrow)
             for batch in table.iter_batches(batch_size=1024):
-                for cells in zip(*map(_values, batch.columns), strict=True):
+                columns = dict(zip(names, map(_values, batch.columns), strict=True))
+                for name in classes.keys() & columns.keys():
+                    columns[name] = name_classes(columns[name], classes[name])
+                for cells in zip(*columns.values(), strict=True):
                     number += 1
                     yield number, dict(zip(names, cells, strict=True))
         except UnicodeDecodeError as error:
