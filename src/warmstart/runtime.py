@@ -141,7 +141,7 @@ def kernel_fault() -> str | None:
         driver.active.get_current_target()  # builds its library: needs a C compiler and Python.h
     except ImportError:
         return "Triton is not installed"
-    except (RuntimeError, OSError, SubprocessError) as error:
+    except (RuntimeError, AssertionError, OSError, SubprocessError) as error:
         return next(iter(str(error).splitlines()), type(error).__name__)
     return None
 

@@ -29,7 +29,7 @@ STEPS = 30
 Status = Literal["ok", "optional", "problem"]  # optional: not there, and few need it
 # What each extra is for, and the megabytes that it adds to an installation without extras.
 FEATURES = {
-    "excel": ("workbooks as input and output", 2),
+    "excel": ("workbooks as input and output", 4),
     "remote": ("URLs as input", 39),
     "serve": ("`serve`, a page and an HTTP server", 18),
     "track": ("`--track tensorboard`", 55),
@@ -178,8 +178,9 @@ def examine_kernels() -> Finding:
     fault = kernel_fault()
     if fault is None:
         return Finding("kernels", "built for this GPU by Triton")
-    is_windows = platform.system() == "Windows"
-    advice = "pip install triton-windows" if is_windows else "install gcc and the headers of Python"
+    advice = "install gcc and the headers of Python, as python3-dev has them"
+    if platform.system() == "Windows":
+        advice = "pip install triton-windows, about 150 MB"
     detail = f"{fault}; training works without, but takes longer; {advice}"
     return Finding("kernels", detail, "optional")
 
