@@ -14,7 +14,7 @@ import shlex
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -180,6 +180,15 @@ def sha256_of(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise WarmstartError(f"{path}: {explain(error)}") from None
+
+
+def is_one_of(path: Path, checksums: Collection[str]) -> bool:
+    """Tell whether a file has one of these checksums; those of the system have no size, and no end.
+
+    What a run names is read only if it is what the run was trained on: the run may be somebody
+    else's.
+    """
+    return path.is_file() and path.stat().st_size > 0 and sha256_of(path) in checksums
 
 
 def file_facts(rows: Mapping[Path, int]) -> list[dict[str, Any]]:

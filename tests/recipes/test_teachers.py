@@ -1,6 +1,7 @@
 """Soft labels, and texts that other models label for a fine-tuning."""
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from command_line import (
 )
 from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import fingerprints_of
+from warmstart.files import write_json
 from warmstart.runs.saved import read_run
 
 FILES = "--train {train} --valid {valid}"
@@ -70,6 +72,30 @@ def test_several_kinds_of_models_teach_one(
     files = {entry["path"] for entry in read(here / "whole/data.json")["files"]}
     assert str(world.texts) in files
     assert sum(path.endswith("model.safetensors") for path in files) == 3
+
+
+def test_only_the_text_that_a_run_was_trained_on_is_read(
+    teachers: str, world: World, base: Path, here: Path
+) -> None:
+    theirs = shutil.copytree(base, here / "theirs")
+    recorded = read(theirs / "data.json")
+    (file,) = recorded["files"]
+    recorded["files"] = [{**file, "path": str(world.train)}]  # whose checksum is another
+    write_json(theirs / "data.json", recorded)
+    places: dict[str, Any] = {**vars(world), "base": theirs}
+    assert "--teacher needs --unlabelled" in refuse(f"{STUDENT} {teachers} -o run", **places)
+    said = refuse(
+        "compare --from {base} --train {train} --arms warm,self --seeds 0 -o out", **places
+    )
+    assert "is not where it was, or has changed" in said
+
+
+def test_a_tagger_teaches_no_classifier(world: World, base: Path, here: Path) -> None:
+    lines = [f"book{n}\tpositive\nfilm\tnegative\n\n" for n in range(40)]
+    (here / "tags.conll").write_text("".join(lines))
+    succeed(f"finetune --train tags.conll --from {base} -o tagger {QUICK}")
+    said = refuse(f"{STUDENT} --teacher tagger -o run", **vars(world), base=base)
+    assert "--teacher tagger is a tagger, which labels no texts" in said
 
 
 def test_held_out_texts_are_not_taught(teachers: str, world: World, base: Path, here: Path) -> None:

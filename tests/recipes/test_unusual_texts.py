@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import warmstart
 from command_line import MACHINE, read, read_labelled_rows, refuse, run, succeed, write_labelled
 from warmstart.data.labelled import Dataset
+from warmstart.files import write_json
 from warmstart.recipes import use
 from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.tasks.unusual import NUM_NEIGHBOURS, USUAL_SHARE, Neighbours, divide_reference
@@ -136,6 +138,17 @@ def test_changed_and_missing_files_are_named_with_the_remedy(folder: Path, here:
     ran = run(f"data {folder}/english/test.tsv --against mine --json")
     assert ran.json["drift"] == []
     assert "drift is not reported" in ran.err
+
+
+@pytest.mark.parametrize("named", ["http://127.0.0.1:9/train.tsv", "/proc/self/maps", "{other}"])
+def test_a_run_of_somebody_else_makes_nothing_be_read(folder: Path, here: Path, named: str) -> None:
+    other = write_labelled(here / "other.tsv", [("private", "a"), ("letters", "b")])
+    run_folder = shutil.copytree(folder / "cold", here / "theirs")
+    config = read(run_folder / "config.json")
+    config["settings"] |= {"train": [named.format(other=other)], "allow_private_urls": True}
+    write_json(run_folder / "config.json", config)
+    sentence = "is not fetched" if named.startswith("http") else "has changed since"
+    assert sentence in refuse("predict theirs --text fine --unusual")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from warmstart import progress
 from warmstart.comparison.commands import CompareConfig
@@ -13,10 +12,16 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
+from warmstart.runs.facts import InputFile
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.labelled_data import readable_rows
 from warmstart.tasks.latent_semantics import documents_of
-from warmstart.tasks.teaching import pretraining_files, pretraining_texts, sample_texts
+from warmstart.tasks.teaching import (
+    pretraining_files,
+    pretraining_texts,
+    sample_texts,
+    unchanged_files,
+)
 
 BASELINE_CHARS = 1 << 23  # that a baseline reads of unlabelled text
 LEAST_TEXTS = 8  # that are worth teaching
@@ -27,12 +32,12 @@ class UnlabelledTexts:
     """The texts that a baseline may read without their labels, as the pretrained arms have."""
 
     labelled: Sequence[str]  # of the training file
-    files: tuple[str, ...]  # that the runs were pretrained on, where they still are
+    files: tuple[InputFile, ...]  # that the runs were pretrained on
 
     def __iter__(self) -> Iterator[str]:
         yield from self.labelled
         num_chars = 0
-        for passage in chain.from_iterable(read_passages(Path(file)) for file in self.files):
+        for passage in chain.from_iterable(map(read_passages, unchanged_files(self.files))):
             yield from passage.rows
             num_chars += sum(map(len, passage.rows))
             if num_chars > BASELINE_CHARS:
@@ -61,10 +66,10 @@ def _documents(config: CompareConfig, source: SavedRun) -> Iterable[str]:
     """Return the documents of --unlabelled, or else those that a run was pretrained on."""
     if config.unlabelled:
         return documents_of(unlabelled_source(config))
-    files = pretraining_files([source])
+    files = list(unchanged_files(pretraining_files([source])))
     if not files:
         raise WarmstartError(
-            f"--arms self: the text of {source.path} is not where it was; give unlabelled text "
-            "with --unlabelled, or leave self out"
+            f"--arms self: the text of {source.path} is not where it was, or has changed; give "
+            "unlabelled text with --unlabelled, or leave self out"
         )
     return pretraining_texts(files)

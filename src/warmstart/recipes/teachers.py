@@ -18,7 +18,7 @@ from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.shared import TableFormat
 from warmstart.settings.training import FinetuneConfig
 from warmstart.tasks.finetuning import FinetuningTask, Labels
-from warmstart.tasks.registry import open_saved
+from warmstart.tasks.registry import open_saved, task_of
 from warmstart.tasks.teaching import (
     average_views,
     join_taught,
@@ -26,6 +26,7 @@ from warmstart.tasks.teaching import (
     pretraining_texts,
     sample_texts,
     teach,
+    unchanged_files,
 )
 
 
@@ -34,13 +35,14 @@ def texts_to_teach(
 ) -> Dataset:
     """Return a sample of unlabelled texts, none of them a copy or near-copy of a labelled one."""
     documents: Iterator[str]
+    files: list[Path]
     if config.unlabelled:
         tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
         source = source_of(config.unlabelled, "auto", tables, config.allow_private_urls)
         documents = ("\n".join(passage.rows) for passage in source.passages())
         files = list(source.files)
-    elif parent and (names := pretraining_files([parent])):
-        documents, files = pretraining_texts(names), list(map(Path, names))
+    elif parent and (files := list(unchanged_files(pretraining_files([parent])))):
+        documents = pretraining_texts(files)
     else:
         raise WarmstartError("--teacher needs --unlabelled, the texts that it labels")
     known = fingerprints_of(text for part in labelled for text in part.texts)
@@ -94,5 +96,9 @@ def _ask(
         )
     with progress.silence():
         answers = open_saved(teacher, config).predict(texts)
+    if not hasattr(answers[0], "probabilities"):
+        raise WarmstartError(
+            f"--teacher {teacher.path} is {task_of(teacher).description}, which labels no texts"
+        )
     rows: list[Mapping[str, Any]] = [answer.probabilities for answer in answers]
     return np.array([[row[name] for name in classes] for row in rows])

@@ -26,6 +26,7 @@ from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.saved import SavedRun
 from warmstart.seeds import derive_seed
 from warmstart.settings.training import Tuning
+from warmstart.textfiles import is_one_of
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_epochs
 
@@ -174,18 +175,25 @@ def sample_texts(texts: Iterable[str], limit: int, known: Fingerprints) -> list[
     return [text for text, matches in zip(sampled, is_known, strict=True) if not matches]
 
 
-def pretraining_files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
-    """Return the files that runs were pretrained on, where they are still to be found."""
+def pretraining_files(sources: Sequence[SavedRun]) -> tuple[InputFile, ...]:
+    """Return the files that runs were pretrained on, as they are recorded."""
     listed: list[InputFile] = []
     for source in sources:
         recorded = source.folder.read_json(source.folder.data_file)
         listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
-    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
+    return tuple(dict.fromkeys(listed))
 
 
-def pretraining_texts(files: Sequence[str]) -> Iterator[str]:
+def unchanged_files(files: Iterable[InputFile]) -> Iterator[Path]:
+    """Yield the files that are still where they were, with the same content."""
+    for file in files:
+        if is_one_of(path := Path(file.path), (file.sha256, *file.earlier)):
+            yield path
+
+
+def pretraining_texts(files: Iterable[Path]) -> Iterator[str]:
     """Yield the documents of the files that a run was pretrained on; a very long one in parts."""
-    for passage in chain.from_iterable(read_passages(Path(file)) for file in files):
+    for passage in chain.from_iterable(map(read_passages, files)):
         yield "\n".join(passage.rows)
 
 

@@ -27,6 +27,7 @@ from warmstart.data.labelled import Dataset, read_text_rows
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.jsonfiles import from_json
+from warmstart.remotefiles import is_url
 from warmstart.runs.facts import InputFiles
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import LabelledFiles, TableFormat
@@ -35,7 +36,7 @@ from warmstart.tasks.labelled_data import map_texts, read_all_texts
 from warmstart.tasks.latent_semantics import units_of
 from warmstart.tasks.registry import choose_task, finetuning_task
 from warmstart.tasks.text_model import TextModel
-from warmstart.textfiles import sha256_of
+from warmstart.textfiles import expand, is_one_of
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import HashingVectorizer
@@ -171,6 +172,7 @@ def trained_texts(saved: SavedRun, model: TextModel) -> tuple[Dataset, Finetunin
     names = [setting.name for setting in LabelledFiles.declared()]
     settings = saved.recorded(LabelledFiles, *(n for n in names if n in saved.settings))
     try:
+        _check_files(saved, settings)
         settings = choose_task(settings)
         task = finetuning_task(settings.task)
         texts = read_all_texts(settings, task)
@@ -178,13 +180,21 @@ def trained_texts(saved: SavedRun, model: TextModel) -> tuple[Dataset, Finetunin
         raise WarmstartError(
             f"the texts that {saved.path} was trained on cannot be read: {problem}"
         ) from None
+    return map_texts(texts, model.text_reader(settings.pieces)), task
+
+
+def _check_files(saved: SavedRun, settings: LabelledFiles) -> None:
+    """Refuse files other than those that a run was trained on: it may be somebody else's."""
+    one = (settings.valid, settings.valid_labels)
+    names = [*settings.train, *settings.train_labels, *filter(None, one)]
+    if url := next(filter(is_url, names), None):
+        raise WarmstartError(f"{url} is not fetched, because it is a run that names it")
     folder = saved.folder
     listed = from_json(InputFiles, folder.read_json(folder.data_file), folder.data_file).files
     known = {entry.sha256 for entry in listed}
-    for file in texts.files:
-        if sha256_of(file) not in known:
+    for file in expand(names):
+        if not is_one_of(file, known):
             raise WarmstartError(f"{file} has changed since {saved.path} was trained on it")
-    return map_texts(texts, model.text_reader(settings.pieces)), task
 
 
 def read_usual_texts(path: Path, tables: TableFormat, model: TextModel) -> Dataset:
