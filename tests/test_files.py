@@ -35,6 +35,15 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["file", "folder"]
 
 
+def test_a_file_that_is_replaced_stays_as_private_as_it_was(tmp_path: Path) -> None:
+    path = write_whole(tmp_path / "labels.csv", b"one")
+    path.chmod(0o600)
+    with whole_file(path) as file:
+        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600  # before anything is written
+        file.write(b"two")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o600)
+
+
 def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

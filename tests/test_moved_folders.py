@@ -18,6 +18,7 @@ from warmstart.interop.hf_write import write_hf
 from warmstart.runs.lifecycle import claim_folder
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.latent_semantics import SPACE_FILE
+from warmstart.tasks.span_overlap import FILE as OVERLAP_FILE
 from warmstart.tokenization.backends import train_tokenizer
 
 STEPS = f"{SHAPE} --batch-tokens 64 --steps 12 --save-every 2 --eval-every 2 --keep 1 {MACHINE}"
@@ -238,6 +239,7 @@ def test_a_folder_in_the_way_of_a_checkpoint_is_kept(world: World, here: Path) -
     [
         (lambda path: None, True),
         (lambda path: write_whole(path / SPACE_FILE, b"ours"), True),
+        (lambda path: write_whole(path / OVERLAP_FILE, b"ours"), True),
         (lambda path: write_whole(path / "notes.txt", b"mine"), False),
         (lambda path: path.rename(path.with_name("moved")), False),
         (lambda path: shutil.copytree(path.rename(path.with_name("moved")), path), False),

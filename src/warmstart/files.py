@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,7 +37,7 @@ _TRIES, _TRY_S = 50, 0.1  # to replace a file that another program has open: Win
 
 # The names in the folders of a job; a folder with any other is never deleted.
 _WRITTEN = re.compile(
-    r"(config|data|scores|features|state|fingerprints|train|valid|special_tokens_map)\.json"
+    r"(config|data|scores|features|overlap|state|fingerprints|train|valid|special_tokens_map)\.json"
     r"|tokenizer\.(json|model)|target|README\.md|(model|optimizer|lsa|step-\d+)\.safetensors"
     r"|(train|valid)\.(bin|sentences|documents)|\d{6,}-[0-9a-f]{16}|events\.out\.tfevents\.\d+"
     r"|(mlflow|wandb|trackio)\.json"
@@ -50,7 +51,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary file that becomes `path` when the block ends without an error.
 
     A device, a pipe or the file behind standard output is appended to; for a link, its target is
-    replaced.
+    replaced. A file that is replaced leaves its permissions to the new one.
     """
     if is_stream(path):
         with path.open("ab") as stream:
@@ -62,6 +63,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         remove_leftovers_of(path)
         with new_temporary(path, create_file) as temporary:
             with _write_to(temporary) as file:
+                _keep_permissions(file, path)
                 yield file
             replace(temporary, path)
         flush_folder(path.parent)
@@ -80,6 +82,15 @@ def _write_to(path: Path) -> Iterator[BinaryIO]:
     file.flush()
     os.fsync(file.fileno())
     file.close()
+
+
+def _keep_permissions(file: BinaryIO, path: Path) -> None:
+    """Let nobody read the file that replaces another who could not read that one."""
+    if not HAS_FOLDER_HANDLES:  # Windows: the folder gives the rights
+        return
+    name, folder = address(path)
+    with suppress(FileNotFoundError, PermissionError):  # a file system may have no permissions
+        os.fchmod(file.fileno(), stat.S_IMODE(os.stat(name, dir_fd=folder).st_mode))
 
 
 def replace(source: Path, target: Path) -> None:

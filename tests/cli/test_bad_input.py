@@ -179,6 +179,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         WARM.replace("{train}", "{bad}/half.jsonl"),
         ["half.jsonl line 1", "surrogate"],
     ),
+    "JSON with half a character in another column": (
+        "predict {warm} {bad}/half-note.jsonl -o {bad}/half.csv",
+        ["half-note.jsonl line 2", "'note'", "surrogate"],
+    ),
     "no label": (WARM.replace("{train}", "{bad}/unlabelled.tsv"), ["unlabelled.tsv", "no rows"]),
     "header only": (WARM.replace("{train}", "{bad}/header.tsv"), ["header.tsv", "no rows"]),
     "labels not UTF-8": (
@@ -329,6 +333,7 @@ def _damage(folder: Path, text: bytes) -> None:
         "list.jsonl": '["text", "label"]\n',
         "twice.jsonl": '{"text": "a", "text": "b", "label": "c"}\n',
         "deep.jsonl": "[" * 100_000 + "\n",
+        "half-note.jsonl": '{"text": "a"}\n{"text": "b", "note": ["\\ud800"]}\n',
         "half.jsonl": '{"text": "\\ud800", "label": "c"}\n',
         "unlabelled.tsv": "label\ttext\n \tb\n",
         "header.tsv": "label\ttext\n",

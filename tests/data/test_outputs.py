@@ -102,6 +102,17 @@ def test_any_text_survives_a_csv(
     assert [row["text"] for row in _read(path)] == texts
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_character_that_makes_a_file_binary_is_left_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(outputs, "say", said.append)
+    path = write_table(tmp_path / name, [{"text": "a\0b", "label": "x"}] * 2)
+    assert _read(path) == [{"text": "ab", "label": "x"}] * 2
+    assert said == ["2 cells lost NUL characters, which no text file may have"]
+
+
 def test_rows_may_have_different_columns(tmp_path: Path) -> None:
     rows = [{"a": 1}, {"a": 2.5, "b": True}, {"b": False, "c": [1]}]
     assert _read(write_table(tmp_path / "a.csv", rows))[1] == {"a": "2.5", "b": "true", "c": ""}

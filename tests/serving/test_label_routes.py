@@ -12,6 +12,8 @@ from command_line import refuse
 from http_server import Server, serving
 from warmstart.errors import WarmstartError
 from warmstart.serving.labelling import MOST_BYTES, MOST_ROWS, read_label_table, write_label
+from warmstart.serving.responses import RefusedError
+from warmstart.settings.shared import TableFormat
 
 TABLE = 'id;text;label;note\r\n1;"A fine; long book";;"\'=1"\r\n2;Dull.;;\r\n3;Meh;old;x\r\n'
 
@@ -53,6 +55,45 @@ def test_a_column_of_labels_is_added(tmp_path: Path) -> None:
     assert rows == [{"text": "one", "n": [1], "label": ""}, {"text": "two", "label": "x"}]
 
 
+def test_labels_that_other_rows_have_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{"text": "two", "label": ["a", "b"]}\n')
+    write_label(path, 0, "x", read_label_table(path).version)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert rows == [{"text": "one", "label": "x"}, {"text": "two", "label": ["a", "b"]}]
+
+
+KEPT = {
+    "a.csv": ("text,,note,note,label\r\none,1,2,3,{}\r\n", "good"),
+    "b.csv": ("\ufefftext,label\r\ncafé,{}\r\n", "bon"),
+    "c.tsv": ('text\tlabel\r\nsay "no"\t{}\r\n"so\rso"\told\r\n', "good"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "label"), [(n, *c) for n, c in KEPT.items()])
+def test_everything_else_in_the_file_is_kept(
+    tmp_path: Path, name: str, content: str, label: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content.format("").encode())
+    for _ in range(2):
+        write_label(path, 0, label, read_label_table(path).version)
+        assert path.read_bytes().decode() == content.format(label)
+
+
+def test_labels_are_as_private_as_the_file_was(table: Path) -> None:
+    table.chmod(0o600)
+    write_label(table, 0, "good", read_label_table(table).version)
+    assert table.stat().st_mode & 0o777 == 0o600
+
+
+def test_quotes_in_a_label_do_not_make_a_tsv_file_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b'text\tlabel\n"one\t\n')
+    with pytest.raises(RefusedError, match="has quotes"):
+        write_label(path, 0, '"a""b"', read_label_table(path).version)
+
+
 def test_labels_go_into_the_column_that_is_named(warm: Path, tmp_path: Path) -> None:
     path = tmp_path / "to-label.csv"
     path.write_text("comment,Mood,n\nA long book.,,1\nDull.,bad,2\n")
@@ -70,6 +111,7 @@ def test_labels_go_into_the_column_that_is_named(warm: Path, tmp_path: Path) -> 
     ("name", "content", "message"),
     [
         ("a.txt", "one\ntwo\n", "only .csv, .tsv and .jsonl files are labelled"),
+        ("a.csv.gz", "", "only .csv, .tsv and .jsonl files are labelled"),
         ("a.xlsx", "", "only .csv, .tsv and .jsonl files are labelled"),
         ("a.csv", "text,label\n", "has 0 rows"),
         ("a.csv", "text\n" + "a\n" * (MOST_ROWS + 1), "has 10,001 rows"),
@@ -89,6 +131,13 @@ def test_a_table_that_cannot_be_labelled(
     with pytest.raises(WarmstartError) as refusal:
         read_label_table(path)
     assert message in str(refusal.value)
+
+
+def test_labels_are_written_in_utf_8_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,label\ncafé,\n".encode("cp1252"))
+    with pytest.raises(WarmstartError, match="save the file as UTF-8"):
+        read_label_table(path, TableFormat(encoding="cp1252"))
 
 
 def test_serve_refuses_it_before_it_starts(warm: Path, tmp_path: Path) -> None:
@@ -127,6 +176,7 @@ BAD: tuple[dict[str, object], ...] = (
     {"row": MOST_ROWS},
     {"label": "=HYPERLINK(1)"},
     {"label": "two\nlines"},
+    {"label": "two\tcells"},
     {"label": "a\0b"},
     {"label": "good\u202edoog"},
     {"label": "x" * 201},

@@ -53,7 +53,7 @@ def write_table(
             case "tsv":
                 _write_fields(file, rows, "\t", raw_cells)
             case "jsonl":
-                file.writelines(_json_line(row) for row in rows)
+                file.writelines(json_line(row) for row in rows)
             case "parquet":
                 _write_parquet(file, rows)
             case "workbook":
@@ -67,7 +67,7 @@ def _write_fields(
     file: BinaryIO, rows: Iterable[TableRow], delimiter: str, raw_cells: bool
 ) -> None:
     names: dict[str, str] = {}  # of the columns, and as they are written
-    num_formulas = 0
+    num_formulas = num_nuls = 0
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter)  # ends lines with \r\n, so \r is quoted
     for chunk in cut_chunks(rows, CHUNK):
@@ -79,8 +79,12 @@ def _write_fields(
             cells = [row.get(name) for name in names]
             safe = cells if raw_cells else list(map(quote_formula, cells))
             num_formulas += sum(map(operator.is_not, cells, safe))
-            writer.writerow(map(_field, safe))
+            fields = list(map(_field, safe))
+            num_nuls += sum("\0" in field for field in fields)
+            writer.writerow(field.replace("\0", "") for field in fields)
     text.detach()
+    if num_nuls:
+        say(f"{quantity(num_nuls, 'cell')} lost NUL characters, which no text file may have")
     if num_formulas:
         say(
             f"{quantity(num_formulas, 'cell')} that a spreadsheet would run as a formula (= + - @) "
@@ -117,7 +121,8 @@ def _field(value: Any) -> str:
     return json.dumps(value) if isinstance(value, (bool, dict, list)) else str(value)
 
 
-def _json_line(row: TableRow) -> bytes:
+def json_line(row: TableRow) -> bytes:
+    """Write a row as a line of strict JSON."""
     values = {name: _finite(value) for name, value in row.items()}
     return f"{json.dumps(values, ensure_ascii=False, default=str)}\n".encode()
 

@@ -15,6 +15,7 @@ from warmstart.textfiles import UNREADABLE, format_of, open_seekable, read_lines
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _DECIMAL_COMMAS = re.compile(r"([^,]|(?<=\d),(?=\d))*")
+_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")  # or a whole one
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
 
 Fields = tuple[int, list[str]]  # number of the line where a row begins, and its fields
@@ -146,7 +147,22 @@ def read_jsonl(path: Path, encoding: str) -> Iterator[Record]:
             raise WarmstartError(f"{where}: not valid JSON ({error})") from None
         if not isinstance(record, dict):
             raise WarmstartError(f"{where}: {show(record)} is not a JSON object")
+        if _HALF_PAIR.search(line):
+            _check_characters(record, where)
         yield number, record
+
+
+def _check_characters(record: dict[str, Any], where: str) -> None:
+    """Refuse a string with half of a surrogate pair, which no file could hold."""
+    for name, value in record.items():
+        try:
+            json.dumps([name, value], ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):x}"
+            raise WarmstartError(
+                f"{where}: {show(name)} has half of a surrogate pair ({half}), which is no "
+                "character: replace it"
+            ) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """The table that people label on the page: read for the page, written again after every label."""
 
+import csv
+import io
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,16 +16,18 @@ from starlette.routing import Route
 
 from warmstart.data.columns import label_name
 from warmstart.data.detection import normal
-from warmstart.data.outputs import quote_formula, write_table
+from warmstart.data.outputs import json_line, quote_formula
+from warmstart.data.table_files import Dialect
 from warmstart.data.tables import DEFAULT, Table, open_table
 from warmstart.errors import WarmstartError
+from warmstart.files import write_whole
 from warmstart.formats import visible
 from warmstart.serving.commands import LABEL_FORMATS
 from warmstart.serving.responses import Json, RefusedError
 from warmstart.serving.routes import Strict, post_routes
 from warmstart.serving.service import Service
 from warmstart.settings.shared import TableFormat
-from warmstart.textfiles import format_of, sha256_of
+from warmstart.textfiles import format_of, is_compressed, sha256_of
 
 MOST_ROWS = 10_000
 MOST_BYTES = 1 << 23  # the whole file is written again after every label
@@ -43,16 +48,32 @@ class LabelTable:
     """A whole table; the version is a checksum of the file it was read from."""
 
     version: str
-    delimiter: str
+    dialect: Dialect | None  # of .csv and .tsv
+    header: Sequence[str]  # as it is in the file
     texts: Sequence[TextToLabel]
     records: Sequence[dict[str, Any]]  # all cells of each row
     column: str  # of the labels
 
+    def with_label(self, row: int, label: str) -> bytes:
+        """Return the content of the file with a label; every other cell is as it was."""
+        records = [{**cells, self.column: cells.get(self.column, "")} for cells in self.records]
+        records[row][self.column] = label
+        if self.dialect is None:
+            return b"".join(map(json_line, records))
+        rows = [self.header, *(list(record.values()) for record in records)]
+        if not self.dialect.is_quoted:
+            return "".join(f"{self.dialect.delimiter.join(cells)}\r\n" for cells in rows).encode()
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=self.dialect.delimiter).writerows(rows)
+        return text.getvalue().encode()
+
 
 def read_label_table(path: Path, tables: TableFormat = DEFAULT) -> LabelTable:
     """Read a table to be labelled; refuse one that could not be written again as it is."""
-    if format_of(path) not in LABEL_FORMATS:
+    if format_of(path) not in LABEL_FORMATS or is_compressed(path):
         raise WarmstartError(f"--label {path}: only .csv, .tsv and .jsonl files are labelled")
+    if tables.encoding != "utf-8":
+        raise WarmstartError(f"--label {path}: labels are written in UTF-8: save the file as UTF-8")
     version = sha256_of(path)
     if path.stat().st_size > MOST_BYTES:
         raise WarmstartError(f"--label {path} is larger than {MOST_BYTES >> 20} MiB: split it")
@@ -71,8 +92,9 @@ def read_label_table(path: Path, tables: TableFormat = DEFAULT) -> LabelTable:
         TextToLabel(row.text("text"), _text(row.values.get("text2")), _label(row.record, column))
         for row in rows
     ]
-    delimiter = table.dialect.delimiter if table.dialect else ","
-    return LabelTable(version, delimiter, texts, [dict(row.record) for row in rows], column)
+    records = [dict(row.record) for row in rows]
+    header = [*table.header(), *([] if column in table.layout.names else [column])]
+    return LabelTable(version, table.dialect, header, texts, records, column)
 
 
 def _label_column(table: Table, named: str) -> str:
@@ -96,10 +118,12 @@ def write_label(
         raise RefusedError(409, f"{path.name} was changed since this page read it: reload the page")
     if row >= len(table.records):
         raise RefusedError(422, f"row {row}: {path.name} has {len(table.records):,} rows")
-    empty = {} if table.column in table.records[0] else {table.column: ""}
-    records = [{**record, **empty} for record in table.records]
-    records[row][table.column] = label
-    write_table(path, records, table.delimiter, raw_cells=True)
+    is_plain = table.dialect is not None and not table.dialect.is_quoted
+    if is_plain and '"' in label:  # which the reader might take for quoting
+        raise RefusedError(422, f"the label {label!r} has quotes, which {path.name} has not")
+    with path.open("rb") as stream:
+        mark = BOM_UTF8 if stream.read(len(BOM_UTF8)) == BOM_UTF8 else b""  # of Excel
+    write_whole(path, mark + table.with_label(row, label))
     return sha256_of(path)
 
 
@@ -123,7 +147,8 @@ async def save_label(service: Service, body: LabelRequest) -> LabelAnswer:
     if service.config.label is None:
         raise RefusedError(404, "this server was started without --label")
     label = body.label.strip()
-    if visible(label) != label or quote_formula(label) != label:  # a NUL makes the file unreadable
+    is_line = visible(label) == label and "\t" not in label  # a NUL makes the file unreadable
+    if not is_line or quote_formula(label) != label:
         what = "is not one line without control characters, or begins with = + - @"
         raise RefusedError(422, f"the label {label!r} {what}")
     path = Path(service.config.label)
