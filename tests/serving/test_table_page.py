@@ -100,6 +100,18 @@ def test_a_dropped_list_is_labelled_and_kept_by_the_browser(page: Any, tmp_path:
     _label(page, "0", "2 labelled")
 
 
+def test_another_file_of_the_same_name_gets_no_labels_back(page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "to-label.txt"
+    for content in ("one fine book\ntwo\n", "one dull book\nfour\n"):
+        path.write_text(content)
+        page.reload()
+        _open(page, path)
+        page.click("#label-them")
+        page.wait_for_selector("#label-buttons button")
+        assert page.inner_text("#label-place") == "Text 1 of 2; 0 labelled"
+        _label(page, "1", "Text 2 of 2; 1 labelled")
+
+
 def test_the_file_of_the_server_is_saved_after_every_label(
     browser: Any, warm: Path, table: Path
 ) -> None:
@@ -191,6 +203,8 @@ def test_a_text_gets_several_labels_from_a_run_of_several(
         ("a.csv", b"\xff\xfe\x00x", "not UTF-8"),
         ("a.csv", b'text\n"open\n', "never closed"),
         ("a.csv", b"text\n", "has no rows"),
+        ("a.csv", b"x," * 4_000 + b"\n" + b"a\n" * 9_000, "4001 columns are too many"),
+        ("a.jsonl", b"".join(b'{"%d": 1}\n' % n for n in range(9_000)), "9000 columns are too"),
         ("a.jsonl", b"{\n", "a.jsonl: "),
         ("a.xlsx", b"PK", "save it as .csv"),
         ("a.txt", b"a\n" * 10_001, "more than 10000 rows"),

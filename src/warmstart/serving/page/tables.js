@@ -5,6 +5,7 @@
 
 const MOST_FILE_BYTES = 5e6;
 const MOST_TABLE_ROWS = 10000;
+const MOST_CELLS = 2e6; // short rows are filled up to the longest one
 const SHOWN_ROWS = 20;
 const BATCH_TEXTS = 32; // the server limits the texts of a request, and its size
 const BATCH_CHARACTERS = 100000;
@@ -14,7 +15,7 @@ const PREDICTED = ["predicted", "probability"];
 const USUAL_NAMES = ["text", "label", "review", "comment", "sentence", "content", "message", "body",
                      "tweet", "category", "sentiment", "question"];
 
-let table = null; // {name, names, rows, version}; with a version, the server keeps the file
+let table = null; // {name, names, rows, version, key}; with a version, the server keeps the file
 let at = 0; // the row that is labelled
 let hints = new Map(); // by row: what the run predicts
 let isSaving = false;
@@ -54,6 +55,10 @@ function findDelimiter(content) {
   return regular.reduce((best, one) => (one.score > best.score ? one : best)).delimiter;
 }
 
+function checkSize(rows, columns) {
+  if (rows * columns > MOST_CELLS) throw new Error(`${columns} columns are too many for ${rows} rows`);
+}
+
 const asCell = (value) =>
   value === null || value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
@@ -61,6 +66,7 @@ function readCells(name, content) {
   if (/\.jsonl$/i.test(name)) {
     const records = content.split("\n").filter((line) => line.trim()).map((line) => JSON.parse(line));
     const names = [...new Set(records.flatMap((record) => Object.keys(record)))];
+    checkSize(records.length, names.length);
     return [names, ...records.map((record) => names.map((key) => asCell(record[key])))];
   }
   if (/\.(csv|tsv)$/i.test(name)) return splitCsv(content, findDelimiter(content));
@@ -87,13 +93,16 @@ async function readFile(file) {
     throw new Error(`${file.name} is not UTF-8: save it as CSV UTF-8`);
   }
   let cells;
-  try { cells = readCells(file.name, content); }
-  catch (error) { throw new Error(`${file.name}: ${error.message}`); }
+  let width;
+  try {
+    cells = readCells(file.name, content);
+    width = cells.reduce((most, row) => Math.max(most, row.length), 0);
+    checkSize(cells.length, width);
+  } catch (error) { throw new Error(`${file.name}: ${error.message}`); }
   if (cells.length < 2) throw new Error(`${file.name} has no rows`);
   if (cells.length > MOST_TABLE_ROWS + 1) {
     throw new Error(`${file.name} has more than ${MOST_TABLE_ROWS} rows: use warmstart predict`);
   }
-  const width = Math.max(...cells.map((row) => row.length));
   return cells.map((row) => [...row, ...Array(width - row.length).fill("")]);
 }
 
@@ -117,7 +126,8 @@ function guessText() {
 function openTable(name, cells, hasHeader) {
   const names = hasHeader ? cells[0].map((cell, index) => cell.trim() || `column ${index + 1}`)
     : cells[0].map((_, index) => `column ${index + 1}`);
-  table = { name, names, rows: cells.slice(hasHeader ? 1 : 0).map((row) => [...row]), version: null };
+  const rows = cells.slice(hasHeader ? 1 : 0).map((row) => [...row]);
+  table = { name, names, rows, version: null, key: `warmstart ${name} ${checksum(rows)}` };
   showTable();
 }
 
@@ -235,10 +245,15 @@ async function predictAll() {
 
 // ---- labelled by hand -------------------------------------------------------------------------
 
-const storageKey = () => `warmstart ${table.name} ${table.rows.length}`;
+// Of all cells: another file of the same name must not get the labels of this one.
+function checksum(rows) {
+  let sum = rows.length;
+  for (const char of JSON.stringify(rows)) sum = (Math.imul(sum, 31) + char.codePointAt(0)) | 0;
+  return sum;
+}
 
 function restoreLabels() {
-  const kept = JSON.parse(localStorage.getItem(storageKey()) ?? "{}");
+  const kept = JSON.parse(localStorage.getItem(table.key) ?? "{}");
   let number = 0;
   for (const [index, label] of Object.entries(kept)) {
     const row = table.rows[index];
@@ -250,7 +265,7 @@ function restoreLabels() {
 function keepLabels() {
   const labels = table.rows.flatMap((row, index) =>
     (row[column(LABEL)] ? [[index, row[column(LABEL)]]] : []));
-  localStorage.setItem(storageKey(), JSON.stringify(Object.fromEntries(labels)));
+  localStorage.setItem(table.key, JSON.stringify(Object.fromEntries(labels)));
 }
 
 function startLabelling() {
