@@ -95,7 +95,7 @@ class Table:
                 return self._rows_of_cells(self._cells())
 
     def header(self) -> list[Any]:
-        """Return the names in the first row, as they are there; none where each cell has its own."""
+        """Return the names in the first row as they are there; none where each cell has its own."""
         if format_of(self.path) in ("jsonl", "parquet") or not self.layout.has_header:
             return []
         return next((cells for _, cells in self._cells() if _has_content(cells)), [])
