@@ -51,7 +51,7 @@ def test_a_translator_has_two_stacks(tmp_path: Path) -> None:
     encoder, decoder = view_of("vaswani-base", tmp_path).stacks
     assert "cross" not in {part.kind for part in encoder.block}
     assert [part.name for part in decoder.block if part.kind in ("attend", "cross", "ffn")] == [
-        "masked self-attention",
+        "causal self-attention",
         "cross-attention",
         "feed-forward",
     ]
@@ -70,6 +70,6 @@ def test_areas_are_to_scale(tmp_path: Path) -> None:
 def test_the_command_says_what_a_block_has(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "block.png"
     ran = succeed("look block lab -o {out}", out=out)
-    assert "242,000 parameters: masked self-attention 66.4%, feed-forward 33.2%" in ran.out
+    assert "242,000 parameters: causal self-attention 66.4%, feed-forward 33.2%" in ran.out
     succeed("look block {base} -o {out}", base=base, out=out)
     assert "neither a preset nor a run" in refuse("look block no-such -o {out}", out=out)

@@ -165,8 +165,8 @@ def _stack(name: str, shape: ModelConfig, layers: Sequence[Layer]) -> StackParts
             kind=kind, name=title, formula=formula, count=sum(layer.count for layer in chosen)
         )
 
-    masked = "masked self-attention" if shape.is_causal else "self-attention"
-    sublayers = [("attend", masked), ("cross", "cross-attention"), ("ffn", "feed-forward")]
+    attention = "causal self-attention" if shape.is_causal else "self-attention"
+    sublayers = [("attend", attention), ("cross", "cross-attention"), ("ffn", "feed-forward")]
     block: list[BlockPart] = []
     last = f"blocks.{shape.depth - 1}"  # the first may lack a norm
     for kind, title in sublayers:
