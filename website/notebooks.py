@@ -1,11 +1,13 @@
 """Build the notebook with blanks, the same one solved, and hand-outs without solutions.
 
 `python website/notebooks.py` writes both notebooks from docs/labs/notebooks/write.source.py, where
-solutions stand between `# SOLUTION` and `# END`. `python website/notebooks.py FOLDER` writes the
-labs without their solutions to a folder.
+solutions stand between `# SOLUTION` and `# END`, and cells for the solved one alone between
+`# ANSWER` and `# END`. `python website/notebooks.py FOLDER` makes a new folder for students: the
+program, and the documents without solutions.
 """
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,16 @@ from typing import Any
 import jupytext
 import nbformat
 
-LABS = Path(__file__).parents[1] / "docs/labs"
+ROOT = Path(__file__).parents[1]
+LABS = ROOT / "docs/labs"
 SOURCE = LABS / "notebooks/write.source.py"
 SOLUTION = re.compile(r"^( *)# SOLUTION\n(.*?)^ *# END\n", re.MULTILINE | re.DOTALL)
+ANSWER = re.compile(r"^# ANSWER\n(.*?)^# END\n", re.MULTILINE | re.DOTALL)
 DETAILS = re.compile(r"<details markdown=\"1\">.*?</details>\n\n?", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+FOR_TEACHERS = ("teachers.md", "write_solved.ipynb", "write.source.py")
+LINK = re.compile(rf"\[([^\]]+)\]\([^)]*(?:{'|'.join(map(re.escape, FOR_TEACHERS))})[^)]*\)")
+LAST_CELL = re.compile(r"^(\|.+\|)[^|]+\|$", re.MULTILINE)
 BLANK = "raise NotImplementedError  # your lines instead of this one\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -25,7 +32,8 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 def build_notebook(solved: bool) -> Any:
     """Return the notebook, with the solutions or with blanks."""
     lines = r"\2" if solved else rf"\1{BLANK}"
-    notebook = jupytext.reads(SOLUTION.sub(lines, SOURCE.read_text()), fmt="py:percent")
+    source = ANSWER.sub(r"\1" if solved else "", SOURCE.read_text())
+    notebook = jupytext.reads(SOLUTION.sub(lines, source), fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
         if cell.source == "# CHECKS":
@@ -38,18 +46,32 @@ def build_notebook(solved: bool) -> Any:
 
 
 def build_handout(page: str) -> str:
-    """Return a page of the labs without its solutions and expectations."""
+    """Return a page of the labs without its solutions, and without links to those."""
     text = (LABS / f"{page}.md").read_text()
-    return COMMENT.sub("", DETAILS.sub("", text))
+    if page == "README":  # the table of questions has an answer to each
+        before, heading, questions = text.partition("## Every question\n")
+        questions, glossary, after = questions.partition("## Glossary\n")
+        text = before + heading + LAST_CELL.sub(r"\1", questions) + glossary + after
+    return LINK.sub(r"\1", COMMENT.sub("", DETAILS.sub("", text)))
+
+
+def write_handouts(folder: Path) -> None:
+    """Copy all that students install and read, the labs without solutions."""
+    left_out = shutil.ignore_patterns(
+        *FOR_TEACHERS, "lab", "__pycache__", "node_modules", "*.egg-info"
+    )
+    for name in ("docs", "examples", "src"):
+        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    for path in LABS.glob("*.md"):
+        (folder / "docs/labs" / path.name).write_text(build_handout(path.stem))
 
 
 def main() -> None:
     """Write the notebooks or, given a folder, the hand-outs."""
     if len(sys.argv) > 1:
-        folder = Path(sys.argv[1])
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in LABS.glob("*.md"):
-            (folder / path.name).write_text(build_handout(path.stem))
+        write_handouts(Path(sys.argv[1]))
         return
     for name, solved in (("write", False), ("write_solved", True)):
         nbformat.write(build_notebook(solved), LABS / f"notebooks/{name}.ipynb")

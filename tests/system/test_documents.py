@@ -30,8 +30,10 @@ from warmstart.settings.training import PretrainConfig, TrainTranslatorConfig
 
 ROOT = Path(__file__).parents[2]
 POD, SLURM = "examples/kubernetes.yaml", "examples/slurm.sbatch"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
-GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
+# Below docs/labs/notebooks are models that the notebooks trained, with their cards.
+DOCS = [page for page in sorted(ROOT.glob("docs/**/*.md")) if "notebooks" not in page.parts]
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
+GUIDES = [ROOT / "README.md", *DOCS]  # what shows commands
 COMMANDS: dict[str, click.Command] = program().commands
 OTHER_FLAGS = {
     "--help",

@@ -6,6 +6,7 @@ an answer that depends on it. website/notebooks.py puts this file into a cell of
 Sizes: B rows, T positions, D width, H heads, K = D / H, V tokens.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -61,8 +62,8 @@ def check_attention(attention: Callable[..., Any]) -> float:
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     scores = q @ k.transpose(-2, -1)  # (B, H, T, T)
     scaled = scores / math.sqrt(4)
-    hidden = scaled.masked_fill(~mask, -torch.inf)
-    right = hidden.softmax(-1) @ v
+    masked = scaled.masked_fill(~mask, -torch.inf)
+    right = masked.softmax(-1) @ v
     unscaled = scores.masked_fill(~mask, -torch.inf).softmax(-1)
     usual = {
         "The scores are not divided by √K: see question 2 of lab 2.": unscaled @ v,
@@ -74,19 +75,19 @@ def check_attention(attention: Callable[..., Any]) -> float:
             (scores / math.sqrt(5)).masked_fill(~mask, -torch.inf).softmax(-1) @ v
         ),
         "Softmax runs over the queries (axis -2). Each query's weights must sum to one, so it runs"
-        " over the keys: axis -1.": hidden.softmax(-2) @ v,
-        "The mask is upside down: it is True where a key MAY be read, and you hide those."
+        " over the keys: axis -1.": masked.softmax(-2) @ v,
+        "The mask is upside down: it is True where a key MAY be read, and you mask those."
         " A query that may read nothing gets NaN. Use ~mask in masked_fill.": scaled.masked_fill(
             mask, -torch.inf
         ).softmax(-1)
         @ v,
-        "Hidden scores are set to 0. e⁰ = 1 is still a weight: set them to -inf, before"
+        "Masked scores are set to 0. e⁰ = 1 is still a weight: set them to -inf, before"
         " softmax.": scaled.masked_fill(~mask, 0.0).softmax(-1) @ v,
-        "The mask comes after softmax, so the weights of a query no longer sum to one: hide the"
+        "The mask comes after softmax, so the weights of a query no longer sum to one: mask the"
         " scores before softmax.": scaled.softmax(-1).masked_fill(~mask, 0.0) @ v,
         "The mask is not used: a query reads keys that come after it.": scaled.softmax(-1) @ v,
         "These are the weights. The answer is their mean of the values: weights @ v.": (
-            hidden.softmax(-1)
+            masked.softmax(-1)
         ),
         "Softmax is missing: raw scores are no weights.": scaled.masked_fill(~mask, 0.0) @ v,
     }
@@ -94,7 +95,7 @@ def check_attention(attention: Callable[..., Any]) -> float:
 
 
 def check_causal_mask(causal_mask: Callable[..., Any]) -> float:
-    length = 4 + STUDENT % 5
+    length = 4 + STUDENT % 97
     ones = torch.ones(length, length, dtype=torch.bool)
     right = ones.tril()
     found = causal_mask(length)
@@ -108,10 +109,10 @@ def check_causal_mask(causal_mask: Callable[..., Any]) -> float:
     usual = {
         "This is the upper triangle: every position would read what follows it, the answer"
         " included. Use tril.": ones.triu(),
-        "This hides the position itself too. The diagonal must be True: position t reads token t"
+        "This masks the position itself too. The diagonal must be True: position t reads token t"
         " and predicts token t + 1. (The first row would have no key at all: NaN.)": ones.tril(-1),
         "The mask is inverted: True must mean that a key MAY be read.": ~right,
-        "Nothing is hidden: the model would read its answers. Keep the lower triangle.": ones,
+        "Nothing is masked: the model would read its answers. Keep the lower triangle.": ones,
         "One diagonal too many: position t would read token t + 1, its answer.": ones.tril(1),
         "Only the diagonal is True: no position reads an earlier one.": ones & ones.tril().triu(),
     }
@@ -120,7 +121,7 @@ def check_causal_mask(causal_mask: Callable[..., Any]) -> float:
 
 
 def check_sinusoids(sinusoids: Callable[..., Any]) -> float:
-    length, width = 6 + STUDENT % 7, 8
+    length, width = 6 + STUDENT % 97, 8
     position = torch.arange(length, dtype=torch.float64)[:, None]
     index = torch.arange(width // 2, dtype=torch.float64)
     angles = position * 10_000 ** (-2 * index / width)
@@ -156,9 +157,9 @@ def check_sinusoids(sinusoids: Callable[..., Any]) -> float:
 
 def check_swap_head(swap_head: Callable[..., Any]) -> float:
     torch.manual_seed(STUDENT)
-    num_labels = 3 + STUDENT % 4
-    backbone = _Backbone(17, 8)
-    model = _Model(backbone, 17)
+    num_labels = 3 + STUDENT % 97
+    backbone = _Backbone(120, 8)
+    model = _Model(backbone, 120)
     before = [parameter.clone() for parameter in backbone.parameters()]
     old = model.head.weight.detach().clone()
     found = swap_head(model, num_labels)
@@ -250,8 +251,9 @@ def check_next_token_loss(next_token_loss: Callable[..., Any]) -> float:
 
 def check_greedy(greedy: Callable[..., Any]) -> float:
     end = 2
-    order = torch.randperm(6, generator=torch.Generator().manual_seed(STUDENT)) + 3
-    a, b, c, d, noise, other = order.tolist()
+    orders = list(itertools.permutations(range(3, 9), 4))
+    a, b, c, d = orders[STUDENT % len(orders)]
+    noise, other = {*range(3, 9)} - {a, b, c, d}
     following = {a: b, b: c, c: d, d: end, end: noise, noise: noise}  # most probable after each
 
     def predict(ids: Tensor) -> Tensor:
@@ -285,7 +287,7 @@ def check_greedy(greedy: Callable[..., Any]) -> float:
     short = greedy(predict, start, end, 4)
     if short.shape[1] > 4:
         raise NotYet("With limit=4 the text has more than 4 tokens: stop there, too.")
-    return float(right[0] @ torch.arange(6))  # the order counts
+    return float("".join(map(str, right[0].tolist())))
 
 
 class _Backbone(nn.Module):

@@ -36,19 +36,19 @@ if not importlib.util.find_spec("warmstart"):
 # %%
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import torch
 
 import warmstart
 
-os.chdir(tempfile.mkdtemp(prefix="lab-"))  # a new folder for everything that is written
-print(os.getcwd())
+if Path.cwd().name != "lab":  # run this cell as often as you like
+    Path("lab").mkdir(exist_ok=True)
+    os.chdir("lab")
 
 # %% [markdown]
 # More steps make a better translator. With these values the notebook takes about three minutes on
-# a laptop.
+# a laptop. Everything is written to `lab/` beside this notebook, as in lab 1.
 
 # %% tags=["parameters"]
 STEPS = 150
@@ -143,7 +143,7 @@ warmstart.look_beam(
 # %%
 model = warmstart.load("runs/en-fr")
 for width in (1, 3):
-    ((best,),) = model.translate(["I read it in one evening."], beam=width)
+    ((best,),) = model.translate(["My aunt gave me this trilogy for my birthday."], beam=width)
     print(f"beam {width}: {best.text} ({best.score:.3f})")
 
 # %% [markdown]
@@ -153,10 +153,18 @@ for width in (1, 3):
 
 # %%
 Path("sentences.txt").write_text(
-    "The story is not boring at all.\nThe plot is boring and the style is weak.\nA boring book.\n",
+    "The story is not boring at all.\nThe plot is boring and the style is weak.\nA boring book.\n"
+    "I was never bored: not a boring page.\n",
     encoding="utf-8",
 )
 warmstart.look_word(run="runs/en-fr", word="boring", file="sentences.txt")
+
+# %% [markdown]
+# The same with the masked model of lab 1, if its notebook has trained one.
+
+# %%
+RUN = "runs/masked" if Path("runs/masked").exists() else "runs/en-fr"
+warmstart.look_word(run=RUN, word="boring", file="sentences.txt")
 
 # %% [markdown]
 # ## 8. What does length cost?
@@ -170,7 +178,7 @@ warmstart.look_complexity(lengths=LENGTHS, widths=(64,), seconds=SECONDS, out="g
 # %% [markdown]
 # ## 9. Do 65 million parameters fit on my GPU?
 #
-# Weights, gradients and Adam's averages depend on the parameters; activations depend on the
+# Weights, gradients and the optimizer's averages depend on the parameters; activations on the
 # tokens of a pass. A card of 8 GB is `rtx-4060`; `--on list` names all.
 
 # %%

@@ -2,7 +2,7 @@
 # # Write a Transformer
 #
 # You write six functions, each of one to three lines: attention, the causal mask, positions, the
-# swap of the head, the loss, and writing a text. After each one, `check(…)` says what is wrong, in
+# loss, writing a text, and the swap of the head. After each one, `check(…)` says what is wrong, in
 # words. Then your Transformer learns, writes, and becomes a classifier. The labs have the ideas:
 # [transfer learning](../transfer.md) and [attention](../attention.md). The whole model is in
 # [80 lines](../../../examples/transformer_2017.py): look there last.
@@ -42,7 +42,7 @@ from torch import nn
 #
 # softmax(Q·Kᵀ / √K) · V
 #
-# `mask` is True where a query may read a key. What must a hidden score be, so that its weight is 0?
+# `mask` is True where a query may read a key. What must a masked score be, so that its weight is 0?
 
 
 # %%
@@ -267,7 +267,7 @@ check(swap_head)
 # ## Warm and cold
 #
 # Sixteen labelled texts, and 200 others to test with. The classifier reads the last token of a
-# text, which has seen all of it. **Predict first:** which curve is higher after 5 epochs?
+# text, which has seen all of it. **Predict first:** which curve is higher after 9 epochs?
 
 
 # %%
@@ -298,15 +298,26 @@ def accuracies(classifier, train, test, num_epochs=20):
 import copy
 
 pairs = [(label, text) for label, kind in enumerate(TEXTS) for text in TEXTS[kind]]
+random.seed(STUDENT)
+torch.manual_seed(STUDENT)
 random.shuffle(pairs)
 train, test = pairs[:16], pairs[16:216]
 warm = swap_head(copy.deepcopy(model), 2)
 cold = swap_head(Model(Backbone(len(LETTERS), 64, 4, 128, 2), len(LETTERS)), 2)
 for name, classifier in (("warm", warm), ("cold", cold)):
     curve = accuracies(classifier, train, test)
-    print(name, *(f"{accuracy:.0%}" for accuracy in curve[::3]))
+    print(name, *(f"{accuracy:.0%}" for accuracy in curve[::2]))
 
 # %% [markdown]
-# One run of each proves nothing: run the last two cells again with another `STUDENT`, and
-# [compare with an interval](../transfer.md#5-does-a-warm-start-beat-a-cold-one). Pretraining has
-# seen every text here, without its label: say in one sentence what that changes.
+# The numbers are the accuracy after epochs 1, 3, 5 and so on. One run of each proves nothing: run
+# the last cell again with another `STUDENT`, and [compare with an
+# interval](../transfer.md#5-does-a-warm-start-beat-a-cold-one). Pretraining has seen every text
+# here, without its label: say in one sentence what that changes.
+
+# ANSWER
+# %% [markdown]
+# **Answers.** With the numbers 0 and 2 to 5, warm is above cold after 9 epochs, by 13 to 41 points;
+# with 1 neither learns anything. (Rounding may change this on your machine.) The test texts were in
+# the pretraining, so warm has read their words before: on other texts its lead may be smaller.
+# Their labels were not, so the test is not spoilt.
+# END
