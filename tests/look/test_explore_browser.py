@@ -361,6 +361,18 @@ def test_nothing_is_cut_at_the_side(opened: Opened, tokenizer: Tokenizer, width:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [400, 1340])
+def test_four_heads_fit_and_panels_are_equally_wide(
+    opened: Opened, tokenizer: Tokenizer, width: int
+) -> None:
+    page = opened(make_run("causal", tokenizer, heads=4)[1])
+    page.set_viewport_size({"width": width, "height": 800})
+    grid = page.locator(".grid")
+    assert grid.evaluate("grid => grid.scrollWidth - grid.clientWidth") == 0
+    model, notes = (page.locator(f".panel.{name}").bounding_box() for name in ("model", "notes"))
+    assert (model["x"], model["width"]) == (notes["x"], notes["width"])
+
+
 def test_the_page_of_trained_models(
     browser: Any, base: Path, warm: Path, masked: Path, tmp_path: Path
 ) -> None:
