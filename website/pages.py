@@ -24,7 +24,8 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)]+)\)")  # words, target
 FORMULA = re.compile(r"^```math\n(.*?)^```$|\$`([^`]+)`\$", re.DOTALL | re.MULTILINE)  # LaTeX
 IMAGE = re.compile(r'<img [^>]*src="([^"]+)"[^>]*>')
 CODE = re.compile(r"(<code[^>]*>)(.*?)(</code>)", re.DOTALL)
-WORD = re.compile(r"^[^\s<]{1,40}$|(?<![^\s>])--[a-z][a-z-]*")  # a name, or a flag in a command
+WORD = re.compile(r"^[^\s<,]{1,40}$|(?<![^\s>])--[a-z][a-z-]*")  # a name, or a flag in a command
+LIST = re.compile(r"^[^\s<]+,[^\s<]+$")  # values of a setting
 AT_THE_ROOT = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -88,9 +89,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let a figure open large, and keep a flag or a name on one line."""
+    """Let a figure open large, keep a flag or a name on one line, and break lists at commas."""
     linked = IMAGE.sub(r'<a class="figure" href="\1">\g<0></a>', html)
-    return CODE.sub(lambda code: code[1] + WORD.sub(_whole, code[2]) + code[3], linked)
+    return CODE.sub(lambda code: code[1] + _breaks(code[2]) + code[3], linked)
+
+
+def _breaks(code: str) -> str:
+    return code.replace(",", ",<wbr>") if LIST.match(code) else WORD.sub(_whole, code)
 
 
 def _whole(match: re.Match[str]) -> str:

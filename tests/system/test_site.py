@@ -102,11 +102,12 @@ def test_shell_variables_are_no_formulas(hook: ModuleType) -> None:
 
 def test_figures_open_and_flags_stay_whole(hook: ModuleType) -> None:
     html = '<img alt="a --b" src="f.png" /><code>compare --learning-rate 1</code>'
-    html += "<code>modern-small</code>"
+    html += "<code>modern-small</code><code>mask,scale</code>"
     shown = hook.on_page_content(html, None, None, None)
     assert '<a class="figure" href="f.png"><img alt="a --b" src="f.png" /></a>' in shown
     assert '<code>compare <span class="word">--learning-rate</span> 1</code>' in shown
     assert '<code><span class="word">modern-small</span></code>' in shown
+    assert "<code>mask,<wbr>scale</code>" in shown
 
 
 def test_slides_are_one_file(tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ STEPS = 800  # of the first model; the others in proportion
 SEEDS = (0, 1, 2, 3, 4)
 
 # %%
-warmstart.make_samples(out="samples")
+if not Path("samples").exists():
+    warmstart.make_samples(out="samples")
 
 # %% [markdown]
 # ## 1. How many parameters?

@@ -56,7 +56,8 @@ SECONDS = 40
 LENGTHS = (256, 1024, 4096)
 
 # %%
-warmstart.make_samples(out="samples")
+if not Path("samples").exists():
+    warmstart.make_samples(out="samples")
 
 # %%
 warmstart.train_translator(
