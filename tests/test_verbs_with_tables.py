@@ -64,6 +64,10 @@ def test_predictions_become_a_frame(warm: Path, frame: pd.DataFrame, tmp_path: P
     assert table["id"].tolist() == frame["id"].tolist()
     labels = [None if answer is None else answer.label for answer in predicted]
     assert pl.DataFrame(predicted.to_arrow())["label"].to_list() == labels
+    html = predicted._repr_html_()
+    assert f"{len(frame):,} predictions; the first 10 are shown" in html
+    assert html.count("<tr") == 11
+    assert "probability_" not in html
     texts = frame["comment"].dropna()
     assert warmstart.load(warm).predict(texts).to_pandas()["label"].tolist() == [
         *filter(None, labels)
@@ -83,6 +87,7 @@ def test_start_writes_calls_that_run_with_the_tables(
     assert last == 'warmstart.review(train=files[1], out="suspects.csv")'
     reviewed = eval(last, {"warmstart": warmstart, "files": files})
     assert {suspect.file for suspect in reviewed} == {"train (DataFrame)"}
+    assert all(frame["comment"].iloc[row.line - 1] == row.text for row in reviewed)
     assert "--" not in str(warmstart.start(files={"text": ["a", "b"], "label": ["x", "x"]}))
 
 

@@ -55,6 +55,7 @@ KINDS = {
 }
 FORMS = ("single texts", "pairs (text, text2)")
 MOST_SHOWN = 3  # predictions in the `repr` of a list of them
+MOST_ROWS, MOST_CELL_CHARS = 10, 120  # of them in a notebook
 MICRO_TOKENS = 8192  # padded tokens read together by default
 
 
@@ -373,6 +374,24 @@ class Predictions(list[Any], Tabular):
         columns = [None if answer is None else answer.columns() for answer in self]
         names: Mapping[str, Any] = next(filter(None, columns), {})
         return [dict.fromkeys(names) if row is None else row for row in columns]
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook, without the probabilities of all classes."""
+        from warmstart.report.html import render, table
+
+        rows, note = self.records(), f"{len(self):,} predictions"
+        names = [name for name in (rows or [{}])[0] if not name.startswith("probability_")]
+        cells = [[_cell(row[name]) for name in names] for row in rows[:MOST_ROWS]]
+        if len(rows) > MOST_ROWS:
+            note += f"; the first {MOST_ROWS} are shown, to_pandas() has all"
+        return render("notebook.html", {"pieces": [note, table(names, cells, range(len(names)))]})
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a table in a notebook shows it."""
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else shorten(str(value), MOST_CELL_CHARS)
 
 
 @dataclass(frozen=True)
