@@ -25,6 +25,8 @@ def test_the_package_lists_every_verb_and_type() -> None:
     assert {*VERBS, *TYPES} < set(dir(warmstart))
     with pytest.raises(AttributeError, match="'pretrian'"):
         warmstart.pretrian  # noqa: B018
+    with pytest.raises(AttributeError, match=r"`warmstart params` is warmstart\.count_parameters"):
+        warmstart.params  # noqa: B018
 
 
 def test_type_checkers_read_the_same_verbs() -> None:

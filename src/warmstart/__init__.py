@@ -34,7 +34,9 @@ def __getattr__(name: str) -> Any:
         limit_spinning()
 
         return getattr(api, name)
-    raise AttributeError(f"module 'warmstart' has no attribute {name!r}")
+    of_command = [verb for verb, command in VERBS.items() if command.name == name]
+    hint = f"; `warmstart {name}` is warmstart.{of_command[0]} in Python" if of_command else ""
+    raise AttributeError(f"module 'warmstart' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -153,7 +153,7 @@ def test_what_cannot_be_exported_is_said_before_the_training(
             "--arms warm,cold,tfidf",
             {
                 "warm, cold": "GPT-2: pooling=mean (--pooling last fits)",
-                "tf-idf": "it is no Transformer",
+                "tf-idf": "only a Transformer can be",
             },
         ),
         ("--arms warm,tfidf --save none", {}),

@@ -157,7 +157,8 @@ def test_a_comparison_gives_its_advised_model(world: World, comments: Path, here
     succeed(f"compare {files} --labels 40 --seeds 0 --trials 1 -o race --threads 1")
     ran = succeed(f"suggest race {comments} --num 4 -o out.csv")
     assert "race advises" in ran.err
-    again = f"next: warmstart compare --unlabelled {comments} --train out.csv -o next"
+    tables = f"--train {world.train} --train out.csv"  # the labels there were, and the new ones
+    again = f"next: warmstart compare --unlabelled {comments} {tables} -o next"
     assert again in ran.out  # fine-tuning would train a Transformer from random weights
     assert {row["predicted"] for row in rows_of(here / "out.csv")} <= {"negative", "positive"}
 

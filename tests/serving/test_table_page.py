@@ -188,6 +188,10 @@ def test_a_text_gets_several_labels_from_a_run_of_several(
             page.wait_for_function(PRESSED, arg=given)
         page.keyboard.press("ArrowRight")
         assert page.inner_text("#label-place") == "Text 2 of 2; 1 labelled"
+        page.click("#predict")
+        page.locator("#table-note", has_text="2 of 2 rows predicted").wait_for()
+        columns = page.locator("#preview th").all_inner_texts()
+        assert columns == ["text", "label", "predicted"]  # no probability of a whole set
         assert (tmp_path / "new.csv").read_text().splitlines() == [
             "text,label",
             "good,good",

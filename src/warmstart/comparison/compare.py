@@ -190,7 +190,7 @@ def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
         if isinstance(arm, TransformerArm):
             problem = arm.hub_model.problem
         else:
-            problem = "it is no Transformer"
+            problem = "only a Transformer can be"
         arms.setdefault(problem, []).append(arm.name)
     for problem, names in arms.items():
         say_not_exportable(", ".join(names), problem)

@@ -40,7 +40,7 @@ def _next_command(config: SuggestConfig, suggestions: "Suggestions") -> str:
     words = ["--from", suggestions.start] if suggestions.start else []
     if not suggestions.is_transformer and not words:
         words = ["--unlabelled", config.file if config.file not in (None, "-") else "texts.txt"]
-    for name in (*config.labelled, str(config.out)):
+    for name in dict.fromkeys((*suggestions.trained_on, *config.labelled, str(config.out))):
         words += ["--train", name]
     line = shell_line([*words, *config.flags(TableFormat)])
     if suggestions.is_transformer:

@@ -64,6 +64,7 @@ class Suggestions(Shown, Tabular):
     start: str | None  # the run that the next training can start from
     is_transformer: bool = True  # False: of a baseline, which `compare` trains
     label_column: str = "label"  # to be filled in
+    trained_on: tuple[str, ...] = ()  # labelled files of the run, to train on again
     out: Path | None = None  # the file written
 
     def __iter__(self) -> Iterator[SuggestedText]:
@@ -126,8 +127,18 @@ def _choose(config: SuggestConfig, saved: SavedRun, model: TextModel, pool: Pool
         _start_of(saved),
         isinstance(model, TransformerModel),
         config.label_column,
+        _trained_on(config, saved),
         Path(config.out) if config.out else None,
     )
+
+
+def _trained_on(config: SuggestConfig, saved: SavedRun) -> tuple[str, ...]:
+    """Return the labelled files of the run that are there, if these columns are in them, too."""
+    settings = saved.settings
+    is_like_these = list(config.columns) == list(settings.get("columns") or ())
+    if task_of(saved).is_pretraining or settings.get("train_labels") or not is_like_these:
+        return ()
+    return tuple(name for name in settings.get("train") or () if Path(name).is_file())
 
 
 def _start_of(saved: SavedRun) -> str | None:

@@ -11,7 +11,6 @@ const BATCH_TEXTS = 32; // the server limits the texts of a request, and its siz
 const BATCH_CHARACTERS = 100000;
 const LABEL = "label";
 const KEYS = "123456789abcdefghijklmnopqrstuvwxyz"; // of the labels, in their order
-const PREDICTED = ["predicted", "probability"];
 const USUAL_NAMES = ["text", "label", "review", "comment", "sentence", "content", "message", "body",
                      "tweet", "category", "sentiment", "question"];
 
@@ -225,15 +224,17 @@ async function predictAll() {
   showProblem("");
   running = new AbortController();
   const mine = table;
-  const [label, share] = PREDICTED.map(addColumn);
+  const label = addColumn("predicted");
   find("predict").disabled = true;
   try {
     for (let done = 0; done < mine.rows.length && table === mine;) {
       const rows = cutBatch(mine.rows, done);
       const predictions = await predictRows(rows);
+      const hasShares = predictions.some(({ probability }) => probability !== undefined);
+      const share = hasShares || column("probability") >= 0 ? addColumn("probability") : -1;
       rows.forEach((row, index) => {
         row[label] = shownLabel(predictions[index]);
-        row[share] = predictions[index].probability?.toFixed(4) ?? "";
+        if (share >= 0) row[share] = predictions[index].probability?.toFixed(4) ?? "";
       });
       done += rows.length;
       if (table === mine) showPreview(`${table.name}: ${done} of ${table.rows.length} rows predicted`);
