@@ -170,6 +170,7 @@ def test_tabs_are_walked_by_keys_and_narrow_screens_do_not_scroll_sideways(page:
 
 
 def test_the_page_opens_with_the_labels_of_the_run(page: Any) -> None:
+    page.wait_for_selector("#known", state="visible")
     assert page.inner_text("#known") == "sentiment tells apart negative, positive"
     page.click("#tab-fill-mask")
     assert not page.is_visible("#known")
