@@ -23,7 +23,7 @@ from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import Fit
 from warmstart.tasks.fitting import Start, build_model
-from warmstart.tasks.frozen import SETTINGS, FrozenVectors, solve_head
+from warmstart.tasks.frozen import SETTINGS, FrozenVectors, describe_head, solve_head
 
 TRAIN = Dataset(
     ids=[[1, *range(3, 4 + n), 2] for n in range(1, 12)], targets=[n % 2 for n in range(11)]
@@ -75,11 +75,12 @@ def test_a_text_is_read_once(tiny: ModelConfig, cpu: Runtime) -> None:
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
-def test_the_head_is_the_regression_on_standardised_vectors(num_classes: int) -> None:
+def test_the_head_is_the_regression_on_scaled_vectors(num_classes: int) -> None:
     vectors, classes = _draw(60, num_classes)
     head = solve_head({"mean": vectors}, classes, num_classes, "none")
-    _, c = SETTINGS[head.number]
-    columns = (vectors - vectors.mean(0)) / vectors.std(0)
+    _, scaling, c = SETTINGS[head.number]
+    centred = vectors - vectors.mean(0)
+    columns = centred / (centred.std(0) if scaling == "each" else centred.std())
     expected = LogisticRegression(C=c, tol=1e-8, max_iter=5000).fit(columns, classes)
     np.testing.assert_allclose(head.outputs(vectors), expected.predict_proba(columns), atol=1e-4)
 
@@ -151,6 +152,16 @@ def test_the_pooling_that_tells_classes_apart_is_chosen() -> None:
     assert solve_head({"mean": noise, "cls": vectors}, classes, 2, "none").pooling == "cls"
     assert solve_head({"mean": vectors, "cls": noise}, classes, 2, "none").pooling == "mean"
     assert solve_head({"mean": vectors, "cls": vectors}, classes, 2, "none").pooling == "mean"
+
+
+def test_dimensions_that_vary_more_may_say_more() -> None:
+    random = np.random.default_rng(2)
+    classes = np.arange(440) % 2
+    vectors = 0.1 * random.normal(size=(440, 80))
+    vectors[:, 0] += classes
+    head = solve_head({"mean": vectors[:40]}, classes[:40].tolist(), 2, "none")
+    assert (head.outputs(vectors[40:]).argmax(1) == classes[40:]).mean() > 0.97
+    assert describe_head(head.number).endswith("dimensions keep their spread")
 
 
 def test_few_labels_constant_vectors_and_absent_classes_are_no_problem() -> None:

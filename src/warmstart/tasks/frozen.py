@@ -1,13 +1,14 @@
 """A frozen backbone: it reads each text once, and the best head for its vectors is solved for.
 
-The head is a logistic regression on standardised vectors. Its pooling and regularisation are chosen
-inside the training labels; it is written in the form that every other head has.
+The head is a logistic regression on scaled vectors. Its pooling, scaling and regularisation are
+chosen inside the training labels; it is written in the form that every other head has.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from itertools import product
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -29,9 +30,9 @@ from warmstart.tasks.vectors import TextBatches, text_vectors
 
 Floats = NDArray[np.float64]
 STRENGTHS = (0.01, 0.1, 0.001, 1.0, 0.0001)  # of C, the default first
-SETTINGS: tuple[tuple[Pooling, float], ...] = tuple(
-    (pooling, c) for pooling in get_args(Pooling) for c in STRENGTHS
-)
+Scaling = Literal["each", "all"]  # to variance one: each dimension, or all by one factor
+Setting = tuple[Pooling, Scaling, float]
+SETTINGS: tuple[Setting, ...] = tuple(product(get_args(Pooling), get_args(Scaling), STRENGTHS))
 ABSENT = -30.0  # logit of a class that no training text has
 
 
@@ -95,15 +96,15 @@ def solve_head(
     vectors: dict[Pooling, Floats], classes: Sequence[int], num_classes: int, balance: Balance
 ) -> SolvedHead:
     """Return the best head for vectors by pooling, the default first."""
-    standardised = {pooling: standardise(of_pooling) for pooling, of_pooling in vectors.items()}
-    settings = [(pooling, c) for pooling, c in SETTINGS if pooling in vectors]
-    settings.sort(key=lambda setting: list(vectors).index(setting[0]))  # stable
-    pooling, c = settings[0]
+    settings = _candidates(list(vectors))
+    scaled = {(p, how): scale(vectors[p], how) for p, how, _ in settings}
+    chosen = settings[0]
     if folds := folds_of(classes):
         truth = np.asarray(classes)
-        fits = (_fits(standardised[pooling][0], truth, c, balance) for pooling, c in settings)
-        pooling, c = settings[folds.choose([folds.predict(fit) for fit in fits], clearly=0.0)]
-    columns, mean, spread = standardised[pooling]
+        fits = (_fits(scaled[p, how][0], truth, c, balance) for p, how, c in settings)
+        chosen = settings[folds.choose([folds.predict(fit) for fit in fits], clearly=0.0)]
+    pooling, scaling, c = chosen
+    columns, mean, spread = scaled[pooling, scaling]
     model = fit_logistic(columns, classes, c, balance)
     rows = model.coef_ if len(model.coef_) > 1 else np.concatenate([-model.coef_, model.coef_]) / 2
     offsets = model.intercept_
@@ -113,13 +114,37 @@ def solve_head(
     bias = np.full(num_classes, ABSENT)
     weight[model.classes_] = rows / spread
     bias[model.classes_] = offsets - weight[model.classes_] @ mean
-    return SolvedHead(SETTINGS.index((pooling, c)), pooling, weight, bias)
+    return SolvedHead(SETTINGS.index(chosen), pooling, weight, bias)
+
+
+def _candidates(poolings: Sequence[Pooling]) -> list[Setting]:
+    """Return the settings to try, the default first; only its pooling is scaled both ways."""
+    return [
+        (pooling, scaling, c)
+        for pooling in poolings
+        for scaling in get_args(Scaling)
+        for c in STRENGTHS
+        if scaling == "each" or pooling == poolings[0]
+    ]
 
 
 def describe_head(number: float) -> str:
     """Write a setting by its number."""
-    pooling, c = SETTINGS[int(number)]
-    return f"{pooling} pooling, C {c:g}"
+    pooling, scaling, c = SETTINGS[int(number)]
+    spread = ", dimensions keep their spread" if scaling == "all" else ""
+    return f"{pooling} pooling, C {c:g}{spread}"
+
+
+def scale(vectors: Floats, scaling: Scaling) -> tuple[Floats, Floats, Floats]:
+    """Return vectors of mean zero and variance one, with their mean and what they were divided by.
+
+    Where the embeddings start from LSA, dimensions that vary more say more: `all` keeps that.
+    """
+    columns, mean, spread = standardise(vectors)
+    if scaling == "each":
+        return columns, mean, spread
+    whole = float(np.sqrt(((vectors - mean) ** 2).mean())) or 1.0
+    return (vectors - mean) / whole, mean, np.full_like(spread, whole)
 
 
 def standardise(vectors: Floats) -> tuple[Floats, Floats, Floats]:
