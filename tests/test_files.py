@@ -44,6 +44,20 @@ def test_a_file_that_is_replaced_stays_as_private_as_it_was(tmp_path: Path) -> N
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o600)
 
 
+@pytest.mark.parametrize("existed", [True, False])
+def test_what_another_program_wrote_in_the_meantime_is_kept(tmp_path: Path, existed: bool) -> None:
+    path = tmp_path / "labels.csv"
+    if existed:
+        path.write_bytes(b"old")
+    with (
+        pytest.raises(WarmstartError, match="by another program in the meantime"),
+        whole_file(path),
+    ):
+        write_whole(path, b"theirs")
+    assert path.read_bytes() == b"theirs"
+    assert _names(tmp_path) == ["labels.csv"]
+
+
 def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

@@ -61,10 +61,13 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     with _errors_name(path):
         make_folder(path.parent)
         remove_leftovers_of(path)
+        before = identity(path)
         with new_temporary(path, create_file) as temporary:
             with _write_to(temporary) as file:
                 _keep_permissions(file, path)
                 yield file
+            if identity(path) not in (before, None):
+                raise _written_by_others(path)
             replace(temporary, path)
         flush_folder(path.parent)
 
@@ -181,10 +184,14 @@ def _publish(temporary: Path, path: Path) -> None:
     except OSError as error:
         if error.errno not in _OCCUPIED:
             raise
-        raise WarmstartError(
-            f"{path} was written by another program in the meantime; it is unchanged, and nothing "
-            "else was written: move it away, or choose another -o"
-        ) from None
+        raise _written_by_others(path) from None
+
+
+def _written_by_others(path: Path) -> WarmstartError:
+    return WarmstartError(
+        f"{path} was written by another program in the meantime; it is unchanged, and nothing "
+        "else was written: move it away, or choose another -o"
+    )
 
 
 def _rename(path: Path, new: Path) -> None:
@@ -279,6 +286,8 @@ def _errors_name(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         address(path)
+        if error.errno is None:  # numpy does not say why it could not write everything
+            raise WarmstartError(f"{path}: {error}; is there room on the disk?") from None
         named = Path(str(error.filename or ""))
         if error.filename is None or any(map(is_temporary, (named, *named.parents))):
             error.filename, error.filename2 = str(path), None

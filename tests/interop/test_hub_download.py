@@ -30,6 +30,7 @@ class LocalHub:
     extra: dict[str, bytes] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
+    claims: dict[str, Any] = field(default_factory=dict)  # instead of what is true
     url: str = ""
 
     def files(self) -> dict[str, bytes]:
@@ -39,7 +40,14 @@ class LocalHub:
     def info(self) -> dict[str, Any]:
         files = [{"rfilename": n, "size": len(content)} for n, content in self.files().items()]
         card = {"cardData": {"license": self.licence}} if self.licence else {}
-        return {"id": self.name, "sha": COMMIT, "siblings": files, "private": False, **card}
+        return {
+            "id": self.name,
+            "sha": COMMIT,
+            "siblings": files,
+            "private": False,
+            **card,
+            **self.claims,
+        }
 
     def tree(self) -> list[dict[str, Any]]:
         return [
@@ -150,6 +158,38 @@ def test_what_cannot_be_imported_is_refused(
     assert done.code == 2
     assert sentence in done.err
     assert not (tmp_path / "run").exists()
+
+
+FILES = ("config.json", "model.safetensors")
+LIES: tuple[dict[str, Any], ...] = (
+    {"sha": "../../../../elsewhere"},
+    {"siblings": [{"rfilename": name, "size": -(10**12)} for name in FILES]},
+    {"siblings": [{"rfilename": name} for name in FILES]},
+    {"siblings": [{"rfilename": f"{n}.json", "size": 1} for n in range(2_000)]},
+)
+
+
+@pytest.mark.parametrize("claims", LIES)
+def test_a_hub_that_lies_writes_nothing(
+    local_hub: LocalHub, tmp_path: Path, claims: dict[str, Any]
+) -> None:
+    weights = {"rfilename": "model.safetensors", "size": 1}
+    local_hub.claims = claims
+    claims.get("siblings", []).append(weights)
+    before = set(tmp_path.rglob("*"))
+    done = run("import hf:someone/tiny-bert -o {out}", out=tmp_path / "run")
+    assert done.code == 2
+    assert "gives no commit, or no size" in done.err or "2,001 files" in done.err
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_names_with_wildcards_are_names(local_hub: LocalHub, tmp_path: Path) -> None:
+    local_hub.extra = {"*.safetensors": b"", "not-listed.safetensors": b"large"}
+    listed = [*local_hub.info()["siblings"]]
+    claimed = [file for file in listed if not file["rfilename"].startswith("not-listed")]
+    local_hub.claims = {"siblings": claimed}
+    run("import hf:someone/tiny-bert -o {out}", out=tmp_path / "run")
+    assert not [path for path in local_hub.asked if "not-listed" in path]
 
 
 def test_a_hub_that_does_not_answer(

@@ -10,7 +10,10 @@ import pytest
 
 import warmstart
 from command_line import QUICK, World, read_labelled_rows, refuse, succeed
+from warmstart.errors import WarmstartError
 from warmstart.labelling.choosing import choose_texts, directions, uncertainty_weights
+from warmstart.labelling.settings import SuggestConfig
+from warmstart.labelling.suggest import suggest
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -202,6 +205,16 @@ def test_an_existing_table_is_not_replaced(warm: Path, comments: Path, here: Pat
     (here / "out.csv").write_text("filled in by hand")
     assert "exists already" in refuse(f"suggest {warm} {comments} -o out.csv")
     assert (here / "out.csv").read_text() == "filled in by hand"
+
+
+def test_a_table_that_appears_while_texts_are_chosen_is_kept(
+    warm: Path, comments: Path, here: Path
+) -> None:
+    config = SuggestConfig(run=str(warm), file=str(comments), num=3, out="to-label.csv")
+    (here / "to-label.csv").write_text("mine")
+    with pytest.raises(WarmstartError, match="exists already"):
+        suggest(config)
+    assert (here / "to-label.csv").read_text() == "mine"
 
 
 def test_each_group_of_texts_is_chosen_from() -> None:

@@ -1,7 +1,9 @@
 """The card of a run tells its reader what it is, and keeps up with its tests."""
 
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -76,6 +78,22 @@ def test_an_edited_card_stays(labels: Path, world: World) -> None:
     (labels / "README.md").write_text(edited, encoding="utf-8")
     succeed(f"evaluate {labels} --test {world.test} {MACHINE}")
     assert card_of(labels) == edited
+
+
+def test_a_card_in_another_encoding_stays(labels: Path, world: World) -> None:
+    own = shutil.copytree(labels, labels.with_name("latin"))
+    (own / "README.md").write_bytes("# café".encode("latin-1"))
+    succeed(f"evaluate {own} --test {world.test}")
+    assert (own / "README.md").read_bytes() == b"# caf\xe9"
+
+
+def test_a_card_that_is_a_pipe_stops_nobody(labels: Path, world: World) -> None:
+    own = shutil.copytree(labels, labels.with_name("piped"))
+    for name in ("README.md", "metrics.jsonl"):
+        (own / name).unlink()
+        os.mkfifo(own / name)
+    succeed(f"evaluate {own} --test {world.test}")
+    assert (own / "README.md").is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,36 @@ def test_a_full_disk_stops_the_run_and_spoils_nothing(
     assert weights_of(folder) == whole
 
 
+@pytest.mark.parametrize(
+    ("command", "pages_left", "sentence"),
+    [
+        ("predict {warm} many.txt -o {out}.csv", 0, "No space left on device"),
+        ("predict {warm} many.txt -o {out}.xlsx", 0, "No space left on device"),
+        ("predict {warm} many.txt -o {out}.parquet", 0, "No space left on device"),
+        ("embed {base} many.txt -o {out}.npy", 1, "is there room on the disk?"),
+        ("suggest {base} many.txt --num 99 -o {out}.csv", 0, "No space left on device"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_not_there(
+    warm: Path,
+    base: Path,
+    here: Path,
+    disk: Path,
+    command: str,
+    pages_left: int,
+    sentence: str,
+) -> None:
+    lines = (f"number {n:x} is {n**9:x}\n" for n in range(999))
+    (here / "many.txt").write_text("".join(lines))
+    _fill(disk, pages_left)
+    ran = run(f"{command} {MACHINE}", warm=warm, base=base, out=disk / "table")
+    (disk / "filler").unlink()
+    assert ran.code == 2, ran.err
+    assert sentence in ran.said
+    assert "Traceback" not in ran.err
+    assert not list(disk.glob("*table*"))
+
+
 def test_a_disk_full_before_any_checkpoint_leaves_room_again(world: World, disk: Path) -> None:
     folder = disk / "early"
     command = f"pretrain {world.texts} -o {folder} {JOB}"

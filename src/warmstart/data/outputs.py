@@ -1,16 +1,19 @@
 """Files that commands write: tables with new columns, and vectors."""
 
 import csv
+import errno
 import io
 import json
 import math
 import operator
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, BinaryIO
 
 import numpy as np
@@ -134,6 +137,18 @@ def _finite(value: Any) -> Any:
 
 def _write_workbook(file: BinaryIO, rows: Iterable[TableRow]) -> None:
     """Write a sheet of texts and numbers; no text becomes a formula or a link."""
+    from xlsxwriter.exceptions import FileCreateError
+
+    with TemporaryFile() as book:  # a library that cannot write to a full disk tries it again
+        try:
+            _fill_workbook(book, rows)
+        except FileCreateError as error:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), gettempdir()) from error
+        book.seek(0)
+        shutil.copyfileobj(book, file)
+
+
+def _fill_workbook(file: IO[bytes], rows: Iterable[TableRow]) -> None:
     import xlsxwriter
 
     names: dict[str, str] = {}

@@ -1,5 +1,7 @@
 """Download a public model from the Hugging Face hub: weights as safetensors, never a pickle."""
 
+import glob
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ from warmstart.runs.facts import HubSource
 PREFIX = "hf:"
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 SMALL = (".json", ".txt", ".model", ".spm")  # settings and vocabularies
+_COMMIT = re.compile("[0-9a-f]{40,64}")
+MOST_FILES = 1_000
 MAX_GB = 8.0  # of all files together: more than any model that fits a small machine
 
 
@@ -33,8 +37,13 @@ def download(folder: str) -> tuple[Path, HubSource]:
     with _explain_failures(folder), quiet():
         info = hub.model_info(name, revision=revision or None, files_metadata=True)
         files = [file for file in info.siblings or () if "/" not in file.rfilename]
-        wanted = _wanted_files(folder, [file.rfilename for file in files])
-        size_gb = sum(file.size or 0 for file in files if file.rfilename in wanted) / 1e9
+        wanted = set(_wanted_files(folder, [file.rfilename for file in files]))
+        sizes = [
+            -1 if file.size is None else file.size for file in files if file.rfilename in wanted
+        ]
+        if not _COMMIT.fullmatch(info.sha or "") or min(sizes) < 0:  # it names a folder here
+            raise WarmstartError(f"{folder}: the hub gives no commit, or no size of a file")
+        size_gb = sum(sizes) / 1e9
         if size_gb > MAX_GB:
             raise WarmstartError(
                 f"{folder} has {size_gb:.1f} GB of weights, more than the {MAX_GB:g} GB that "
@@ -47,7 +56,8 @@ def download(folder: str) -> tuple[Path, HubSource]:
             licence=licence if isinstance(licence, str) else None,
         )
         progress.say(f"downloading {source} ({size_gb * 1000:,.0f} MB)")
-        path = hub.snapshot_download(name, revision=info.sha, allow_patterns=wanted)
+        patterns = sorted(map(glob.escape, wanted))
+        path = hub.snapshot_download(name, revision=info.sha, allow_patterns=patterns)
     return Path(path), source
 
 
@@ -59,7 +69,13 @@ def _wanted_files(folder: str, names: Sequence[str]) -> list[str]:
             f"{folder} has no safetensors weights, and warmstart reads no pickle: choose a model "
             "with a model.safetensors"
         )
-    return weights + [n for n in names if n.endswith(SMALL) and not n.endswith(WEIGHTS)]
+    wanted = weights + [n for n in names if n.endswith(SMALL) and not n.endswith(WEIGHTS)]
+    if len(wanted) > MOST_FILES:
+        raise WarmstartError(
+            f"{folder} has {len(wanted):,} files, more than the {MOST_FILES:,} that import "
+            "downloads: choose another model"
+        )
+    return wanted
 
 
 def _library() -> ModuleType:

@@ -221,6 +221,7 @@ def _file_of_rows(data: Dataset) -> list[str]:
 
 
 def _write(config: ReviewConfig, path: Path, found: LabelReview) -> None:
+    config.refuse_existing()
     if format_of(path) == "lines":
         write_lines(path, (suspect.text_line() for suspect in found))
         return

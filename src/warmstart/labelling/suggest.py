@@ -208,6 +208,7 @@ def text_lines(suggestions: Suggestions) -> Iterator[str]:
 
 
 def _write(config: SuggestConfig, path: Path, suggestions: Suggestions) -> None:
+    config.refuse_existing()
     if format_of(path) == "lines":
         write_lines(path, text_lines(suggestions))
         return

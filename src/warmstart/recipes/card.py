@@ -98,7 +98,7 @@ def write_card(folder: RunFolder, scores: dict[str, Any], name: str | None = Non
 def enter_test(folder: RunFolder, entry: dict[str, Any]) -> None:
     """Enter a test evaluation in the ledger and the card; a card that was edited stays."""
     file = folder.path / FILE
-    card = file.read_text(encoding="utf-8") if file.exists() else ""
+    card = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     heading = re.search(r"^# (.+)$", card, re.MULTILINE)
     name = plain_text(heading[1]) if heading else ""
     is_ours = heading and card == run_card(RunFacts(folder, folder.scores()), name)

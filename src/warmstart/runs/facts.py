@@ -181,7 +181,7 @@ class Figures(dict[str, float]):
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
     """Return the lines of a metrics file; a line cut off by a crash is left out."""
-    if not path.exists():
+    if not path.is_file():
         return []
     parsed = (parse_line(line) for line in path.read_bytes().splitlines())
     return [line for line in parsed if line is not None]

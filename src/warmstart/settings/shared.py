@@ -79,6 +79,10 @@ class WrittenFile(Settings, panel="Input and output"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.refuse_existing()
+
+    def refuse_existing(self) -> None:
+        """Refuse to replace a file unless --overwrite says so; asked again before it is written."""
         path = Path(self.out or "")
         if not self.out or self.overwrite or not path.is_file() or is_stream(path):
             return
