@@ -16,7 +16,8 @@ import warmstart
 from command_line import MACHINE, read, refuse, run, succeed
 from http_server import serving
 from warmstart.batching.batches import pad_texts
-from warmstart.data.label_sets import label_sets_form, read_label_sets
+from warmstart.data.label_sets import label_sets_form, read_label_sets, written_labels
+from warmstart.data.outputs import write_table
 from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.multilabel import MultilabelObjective, MultilabelTask, at_odds, best_odds
@@ -286,6 +287,16 @@ def test_one_label_with_a_comma_is_not_several(labels: list[str], tmp_path: Path
     lines = [f"{label}\tsome words of text {i}" for i, label in enumerate(labels * 5)]
     file.write_text("\n".join(["label\ttext", *lines]) + "\n")
     assert label_sets_form(file) is None
+
+
+@pytest.mark.parametrize("labels", [("a", "b"), ("Paris, France", "b"), ("x;y",), ('"|', "b"), ()])
+def test_what_is_written_is_read_as_the_same_labels(
+    labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    rows = [{"text": f"text {n}", "label": written_labels(labels)} for n in range(3)]
+    rows += [{"text": "text", "label": "c,d"}, {"text": "other", "label": "d,e"}]
+    data = read_label_sets(write_table(tmp_path / "a.csv", rows, raw_cells=True))
+    assert data.labels[:3] == (tuple(sorted(labels)),) * 3
 
 
 def test_an_empty_cell_is_no_label_only_beside_several(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Read texts with any number of labels each: in a cell, as a list, or as columns of 0 and 1."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +70,12 @@ def _delimiter(cells: Sequence[str]) -> str | None:
 def _parts(cell: str, delimiter: str | None) -> list[str]:
     parts = cell.split(delimiter) if delimiter else [cell]
     return [part.strip() for part in parts if part.strip()]
+
+
+def written_labels(names: Sequence[str]) -> str:
+    """Write the labels of a text so that they are read as the same ones: a list, if need be."""
+    has_marks = any(mark in name for name in names for mark in DELIMITERS)
+    return json.dumps(names, ensure_ascii=False) if has_marks else DELIMITERS[0].join(names)
 
 
 def read_label_sets(path: Path, tables: TableFormat = DEFAULT) -> Dataset:

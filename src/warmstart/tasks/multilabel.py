@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart.batching.batches import LabelledBatch, pad_texts
-from warmstart.data.label_sets import label_sets_form, read_label_sets
+from warmstart.data.label_sets import label_sets_form, read_label_sets, written_labels
 from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.confident_learning import DoubtedLabels, doubt_label_sets
@@ -278,7 +278,9 @@ class MultilabelTask(FinetuningTask):
         rows = zip(outputs, self.answers(outputs, labels), strict=True)
         chosen = ((shares, tuple(names[number] for number in numbers)) for shares, numbers in rows)
         return [
-            LabelSet(",".join(of_text), of_text, dict(zip(names, map(float, shares), strict=True)))
+            LabelSet(
+                written_labels(of_text), of_text, dict(zip(names, map(float, shares), strict=True))
+            )
             for shares, of_text in chosen
         ]
 
