@@ -12,9 +12,17 @@ from warmstart.data import shards
 from warmstart.data.corpus import Passage, TextSource, source_of
 from warmstart.data.shards import ShardWriter, write_shards
 from warmstart.errors import MovedFolderError, WarmstartError
-from warmstart.files import new_folder, remove_own, take_over, whole_file, write_whole
+from warmstart.files import (
+    lock_destination,
+    new_folder,
+    remove_own,
+    take_over,
+    whole_file,
+    write_whole,
+)
 from warmstart.interop import exchange
 from warmstart.interop.hf_write import write_hf
+from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import claim_folder
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.latent_semantics import SPACE_FILE
@@ -254,6 +262,15 @@ def test_only_what_the_job_wrote_is_removed(
     before = sorted(tmp_path.rglob("*"))
     assert remove_own(path) == is_gone
     assert sorted(tmp_path.rglob("*")) == ([] if is_gone else before)
+
+
+def test_a_run_that_was_moved_away_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with lock_destination(path):
+        path.rename(tmp_path / "away")
+        path.mkdir()
+        with pytest.raises(MovedFolderError, match="was moved to"):
+            RunFolder(path).config()
 
 
 def test_what_an_earlier_process_left_is_taken_over(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from warmstart.errors import WarmstartError
 from warmstart.files import remove_own, take_over, write_json
 from warmstart.jsonfiles import from_json, read_object, show
-from warmstart.locks import lock
+from warmstart.locks import address, lock
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
 
 FORMAT = 2  # of a run folder; raised whenever a run of an earlier version can no longer be resumed
@@ -56,6 +56,7 @@ class RunFolder:
     def read_json(self, file: Path) -> dict[str, Any]:
         """Return a JSON file of this run."""
         if not file.exists():
+            address(file)  # a folder that was moved away is the reason
             raise WarmstartError(f"{self.path} is not a run folder: no {file.name} in it")
         return read_object(file)
 
