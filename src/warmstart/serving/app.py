@@ -32,7 +32,7 @@ from warmstart.serving.openai import openai_routes
 from warmstart.serving.pages import monitor_routes, page_routes
 from warmstart.serving.responses import RefusedError, answer_error, refusal
 from warmstart.serving.routes import VERB_PATHS, post_routes
-from warmstart.serving.service import Metrics, Service
+from warmstart.serving.service import LEFT, Metrics, Service
 
 OPEN_PATHS = {"/", "/page.css", "/page.js", "/tables.js", "/health", "/docs", "/openapi.json"}
 PORT = re.compile(r":\d*$")
@@ -96,7 +96,7 @@ class MetricsGuard:
             await self.app(scope, receive, watch)
         finally:
             path = self.paths.get(scope.get("endpoint"), "other")  # no path that a client invents
-            self.metrics.requests.labels(path, status[0] if status else "left").inc()
+            self.metrics.requests.labels(path, status[0] if status else LEFT).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - started)
 
 

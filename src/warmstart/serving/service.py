@@ -27,6 +27,7 @@ from warmstart.tasks.unusual import Reference, Unusualness, find_reference, read
 
 MOST_TOKENS = 131_072  # that one request may have generated, in all its texts and hypotheses
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+LEFT = "left"  # the status of a request whose client left before its answer began
 
 
 class Metrics:
@@ -61,7 +62,8 @@ class Metrics:
     def num_requests(self) -> int:
         """Return how many requests were answered."""
         samples = next(iter(self.requests.collect())).samples
-        return round(sum(s.value for s in samples if s.name.endswith("_total")))
+        counted = (s for s in samples if s.name.endswith("_total") and s.labels["status"] != LEFT)
+        return round(sum(sample.value for sample in counted))
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
