@@ -126,7 +126,7 @@ def test_a_gpu_without_triton_learns_the_same_and_records_its_steps() -> None:
     model = LanguageModel(replace(PRESETS["tiny"], vocab_size=50, max_length=32)).double()
     objective, group = CausalObjective(), _packed()
     add_gradients(model, objective, group, Runtime(CPU))
-    expected = [parameter.grad for parameter in model.parameters()]
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
     model.to(GPU)
     compile_backbone(model.backbone)
     recorded = RecordedObjective(model, objective, Runtime(GPU))
