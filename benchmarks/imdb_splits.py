@@ -4,16 +4,21 @@
 
 The input has lines of `label TAB rating TAB text`, sorted by label. The held-out reviews are a
 stratified sample; both files are shuffled. The seed alone determines the split. The same reviews
-with their ratings, from 1 to 10, are in `ratings-test.tsv` and `ratings-train.tsv`.
+with their ratings, from 1 to 10, are in `ratings-test.tsv` and `ratings-train.tsv`. Of
+`train.tsv`, `others-test.tsv` has 5,000 reviews, to test again on, and `others-train.tsv` the rest.
 """
 
 import lzma
+import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 SEED, HELD_OUT = 2017, 2_000
+OTHERS_SEED, OTHERS = 5000, 5_000
+Rows = Sequence[tuple[str, ...]]
 
 
 def read(file: Path) -> list[tuple[str, str, str]]:
@@ -35,6 +40,23 @@ def split(labels: list[str], num_held_out: int) -> tuple[list[int], list[int]]:
     return generator.permutation(rest).tolist(), generator.permutation(held_out).tolist()
 
 
+def split_others(labels: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the row numbers of the rest in order, and a shuffled sample of the two classes."""
+    generator = random.Random(OTHERS_SEED)
+    sample: list[int] = []
+    for label in sorted(set(labels)):
+        rows = [row for row, row_label in enumerate(labels) if row_label == label]
+        sample += generator.sample(rows, OTHERS // 2)
+    generator.shuffle(sample)
+    return sorted(set(range(len(labels))) - set(sample)), sample
+
+
+def write(file: Path, header: tuple[str, ...], rows: Rows) -> None:
+    """Write a table and say how many reviews it has."""
+    file.write_text("\n".join(map("\t".join, [header, *rows])) + "\n", encoding="utf-8")
+    print(f"{file}: {len(rows):,} reviews")
+
+
 def main() -> None:
     """Read the file named first; write the folder named second."""
     source, folder = Path(sys.argv[1]), Path(sys.argv[2])
@@ -42,12 +64,14 @@ def main() -> None:
     rest, held_out = split([label for label, _, _ in rows], HELD_OUT)
     folder.mkdir(parents=True, exist_ok=True)
     for name, numbers in (("train.tsv", rest), ("test.tsv", held_out)):
-        labelled = [("label", "text"), *(rows[number][::2] for number in numbers)]
-        rated = [("rating", "text"), *(rows[number][1:] for number in numbers)]
-        for prefix, table in (("", labelled), ("ratings-", rated)):
-            text = "\n".join(map("\t".join, table)) + "\n"
-            (folder / f"{prefix}{name}").write_text(text, encoding="utf-8")
-        print(f"{folder / name}: {len(numbers):,} reviews")
+        write(folder / name, ("label", "text"), [rows[number][::2] for number in numbers])
+        rated = [rows[number][1:] for number in numbers]
+        write(folder / f"ratings-{name}", ("rating", "text"), rated)
+    train = [rows[number][::2] for number in rest]
+    for name, numbers in zip(
+        ("others-train.tsv", "others-test.tsv"), split_others([r[0] for r in train]), strict=True
+    ):
+        write(folder / name, ("label", "text"), [train[number] for number in numbers])
 
 
 if __name__ == "__main__":

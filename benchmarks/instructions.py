@@ -3,13 +3,15 @@
 `warmstart --help` is counted beside importing the libraries that print it, a decoding step beside
 its matrix products alone. A step is the difference of two translations of different length, so
 that what a process does before it is left out. Needs valgrind, which knows no AVX-512: products
-are those in fp32. Takes about three minutes on idle cores.
+are those in fp32. Counts run beside each other, as they can.
 
     python benchmarks/instructions.py
 """
 
 import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from measuring import Ratio, add_json_option, count_instructions, report
 
@@ -21,7 +23,7 @@ PEER = ["-c", "import typer, rich"]
 def main() -> None:
     """Count both, or be the process that is counted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--beams", type=int, nargs="*", default=[1, 5])
+    parser.add_argument("--beams", type=int, nargs="*", default=[1])
     parser.add_argument("--decode", type=int, nargs=2, metavar=("BEAM", "TOKENS"))
     parser.add_argument("--products", type=int, nargs=2, metavar=("BEAM", "TOKENS"))
     add_json_option(parser)
@@ -36,19 +38,27 @@ def main() -> None:
 
 def of_help() -> Ratio:
     """Return the instructions of the help, beside those of importing what prints it."""
-    return _ratio("warmstart --help", "import typer, rich", *map(count_instructions, (HELP, PEER)))
+    return _ratio("warmstart --help", "import typer, rich", *_count([HELP, PEER]))
 
 
 def of_a_step(beam: int) -> Ratio:
     """Return the instructions of a step for one sentence, beside those of its products."""
-    ours, theirs = (
-        count_instructions([__file__, option, str(beam), str(LENGTHS[1])])
-        - count_instructions([__file__, option, str(beam), str(LENGTHS[0])])
-        for option in ("--decode", "--products")
+    counted = _count(
+        [
+            [__file__, option, str(beam), str(length)]
+            for option in ("--decode", "--products")
+            for length in LENGTHS
+        ]
     )
     steps = LENGTHS[1] - LENGTHS[0]
-    name = f"a step of translation, beam {beam}"
-    return _ratio(name, "its products alone", ours // steps, theirs // steps)
+    ours, theirs = (counted[1] - counted[0]) // steps, (counted[3] - counted[2]) // steps
+    return _ratio(f"a step of translation, beam {beam}", "its products alone", ours, theirs)
+
+
+def _count(commands: Sequence[Sequence[str]]) -> list[int]:
+    """Return the instructions of each command; how busy the cores are does not matter."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(count_instructions, commands))
 
 
 def _ratio(work: str, peer: str, ours: int, theirs: int) -> Ratio:

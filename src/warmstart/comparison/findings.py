@@ -96,7 +96,7 @@ def outlook(comparison: Comparison, scores: Sequence[ArmScore], arm: str) -> Ite
             ways.insert(
                 0,
                 f"a longer pretraining (this one read {tokens:,} tokens; on film reviews a "
-                "Transformer passed lsa between 100 and 500 million)",
+                "Transformer passed lsa between 100 and 200 million)",
             )
         ways.append("a public model (warmstart import, then compare --from)")
     yield f"What may change this: {'; '.join(ways)}."

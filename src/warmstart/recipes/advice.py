@@ -34,7 +34,7 @@ ENGLISH_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # 22M parameters
 # 50 languages, those below among them; 118M parameters, most of them its vocabulary
 MULTILINGUAL_MODEL = "hf:sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 SAMPLE = 200  # texts that the language is guessed from
-FEW_TOKENS = 500_000_000  # read in a pretraining: lsa leads after 100 million, trails after 500
+FEW_TOKENS = 200_000_000  # read in a pretraining: lsa leads after 100 million, trails after 200
 FEW_TOKENS_ADVICE = (
     "expect lsa of the same text, which takes a minute, to stay ahead with few labels. On film "
     "reviews, 100 labels, it has 87.3%; a Transformer had 81.1% after 25 million tokens, 84.4% "
