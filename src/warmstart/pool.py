@@ -17,6 +17,8 @@ from warmstart.signals import SIGNALS
 P = ParamSpec("P")
 R = TypeVar("R")
 
+GIVE_WAY = 10  # niceness of a process beside the one that uses the GPU
+
 _hiding = Lock()
 _IGNORED = set(SIGNALS) - {signal.SIGTERM}  # a terminal sends these to all its processes
 
@@ -66,6 +68,12 @@ def hide_script() -> Iterator[None]:
             yield
         finally:
             sys.modules["__main__"] = script
+
+
+def give_way() -> None:
+    """Let this process work only where others leave a core idle, if the system can."""
+    if hasattr(os, "nice"):
+        os.nice(GIVE_WAY)
 
 
 def _begin(life: Connection, prepare: Callable[..., object], arguments: tuple[Any, ...]) -> None:

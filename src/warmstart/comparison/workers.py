@@ -23,14 +23,12 @@ from warmstart.comparison.texts import subset_sizes
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import from_json
 from warmstart.locks import inode_of, watch
-from warmstart.pool import ProcessPool, hide_script
+from warmstart.pool import ProcessPool, give_way, hide_script
 from warmstart.ray_cluster import RayCluster, refuse_other_code
 from warmstart.runs.facts import ConfigFile
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged
 from warmstart.version import code_digest
-
-GIVE_WAY = 10  # niceness of the process beside the one that uses the GPU
 
 
 @dataclass(frozen=True)
@@ -224,8 +222,7 @@ def _choose_device(number: "Synchronized[int] | None") -> None:
     A process without a GPU gives way to the process that keeps the GPU busy.
     """
     if number is None:
-        if hasattr(os, "nice"):
-            os.nice(GIVE_WAY)
+        give_way()
     elif torch.cuda.is_available():
         with number.get_lock():
             torch.cuda.set_device(number.value % torch.cuda.device_count())

@@ -24,6 +24,7 @@ from warmstart.files import write_json
 from warmstart.formats import duration
 from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.advice import few_tokens_advice, little_text_advice
+from warmstart.recipes.analysis import Analysis
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import loss_curve
@@ -50,7 +51,7 @@ from warmstart.runtime import num_threads
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.training import BATCH_TOKENS, MICRO_TOKENS, PretrainConfig
 from warmstart.tasks.hub import HubModel, say_not_exportable
-from warmstart.tasks.latent_semantics import SPACE_FILE, documents_of, fit_space
+from warmstart.tasks.latent_semantics import documents_of
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.backends import load_tokenizer
@@ -99,15 +100,15 @@ class PretrainResult(Shown):
 def pretrain(config: PretrainConfig) -> PretrainResult:
     """Pretrain a backbone on text and write a run folder."""
     clock = Clock(config.time)
-    with open_training("pretrain", config) as run:
+    with open_training("pretrain", config) as run, Analysis(config, run) as analysis:
         if not run.is_finished:
-            _train(config, run, clock)
+            _train(config, run, clock, analysis)
             if not run.is_read_only:
                 run.drop_cache()  # no longer mapped into memory: Windows deletes no such file
     return _result(run)
 
 
-def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
+def _train(given: PretrainConfig, run: RunFolder, clock: Clock, analysis: Analysis) -> None:
     """Train the backbone of an unfinished run."""
     parent = read_pretrained(given.from_run) if given.from_run else None
     task = pretraining_task(given.objective, parent)
@@ -115,6 +116,8 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     runtime = training_runtime(given)
     config = resolve(given, run, parent, runtime.kind)
     tokenizer, architecture, text = _prepare(given, config, task, run, parent)
+    if not run.is_read_only:
+        analysis.begin(runtime.kind)
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)
     has_next_sentence = hasattr(model, "next_sentence")
@@ -147,6 +150,7 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
         progress.say(advice)
     trainer.train("pretraining")
     if not run.is_read_only:
+        analysis.finish()
         _finish(config, run, trainer, training)
 
 
@@ -362,17 +366,7 @@ def _finish(
         "overflows": state.overflows,
     }
     write_card(run, scores)
-    _keep_analysis(config, run)
     run.finish(scores)
-
-
-def _keep_analysis(config: PretrainConfig, run: RunFolder) -> None:
-    """Keep a latent semantic analysis of the text, which a comparison starts from."""
-    with progress.silence():  # the files were described when the tokens were prepared
-        source = source_of(config.files, config.document, config)
-    space = fit_space(documents_of(source))
-    if space:
-        space.save(run.path / SPACE_FILE)
 
 
 def _result(run: RunFolder) -> PretrainResult:

@@ -88,12 +88,14 @@ def decompose(occurrences: Any, rank: int, seed: int) -> Decomposition:
 
     Computes in the precision of the ones.
     """
-    from sklearn.utils.extmath import randomized_svd
+    from sklearn.utils.extmath import randomized_svd  # loads libraries that are then limited
+    from threadpoolctl import threadpool_limits
 
     num_documents = np.bincount(occurrences.indices, minlength=occurrences.shape[1])
     weights = (np.maximum(num_documents, 1) ** -0.5).astype(occurrences.dtype)
     weighted = weigh(occurrences, weights)
-    left, values, right = randomized_svd(weighted, rank + 1, random_state=seed % 2**32)
+    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take longer
+        left, values, right = randomized_svd(weighted, rank + 1, random_state=seed % 2**32)
     return Decomposition(weights, values[1:], right[1:].T, left[:, 1:] * values[1:])
 
 
@@ -180,15 +182,12 @@ def documents_of(source: TextSource) -> Iterator[str]:
 
 def fit_space(documents: Iterable[str]) -> LatentSpace | None:
     """Analyse documents; None: they are too few, share no words, or are nearly the same."""
-    from threadpoolctl import threadpool_limits
-
     units, documents_units = _count_units(documents)
     occurrences, columns = _occurrences(documents_units)
     rank = min(MAX_DIMENSIONS, min(occurrences.shape) - 2)
     if rank < 1:
         return None
-    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take longer
-        found = decompose(occurrences, rank, SEED)
+    found = decompose(occurrences, rank, SEED)
     spread = found.coordinates.std(axis=0)
     is_real = spread > max(LEAST_SPREAD * spread.max(), LEAST_SPREAD)
     if not is_real.any():
