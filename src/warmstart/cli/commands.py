@@ -116,7 +116,9 @@ def _print_files(report: "DataReport") -> None:
         "repeats": [file.repeats for file in files],
         "near-copies": [file.near_repeats for file in files],
     }
-    lengths = {
+    units = [file.unit for file in files]
+    lengths: dict[str, list[Any]] = {
+        **({"in": units} if len(set(units)) > 1 else {}),
         "shortest": [file.shortest for file in files],
         "median": [file.median for file in files],
         "95%": [file.long for file in files],
@@ -124,11 +126,16 @@ def _print_files(report: "DataReport") -> None:
     }
     if any(file.truncated is not None for file in files):
         lengths["cut"] = [file.truncated or 0 for file in files]
-    for columns, title in ((rows, ""), (lengths, f"lengths in {files[0].unit}")):
-        cells = ([f"{cell:,.0f}" for cell in row] for row in zip(*columns.values(), strict=True))
+    title = "lengths" if "in" in lengths else f"lengths in {units[0]}"
+    for columns, heading in ((rows, ""), (lengths, title)):
+        cells = (map(_cell, row) for row in zip(*columns.values(), strict=True))
         print_table(
-            ["file", *columns], [[n, *row] for n, row in zip(names, cells, strict=True)], title
+            ["file", *columns], [[n, *row] for n, row in zip(names, cells, strict=True)], heading
         )
+
+
+def _cell(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:,.0f}"
 
 
 def _print_drift(drift: "Drift", run: str) -> None:
@@ -138,7 +145,7 @@ def _print_drift(drift: "Drift", run: str) -> None:
     rows = [
         ["texts", *(f"{side.texts:,}" for side in sides)],
         ["words that are new", *(f"{side.new_words:.1%}" for side in sides)],
-        ["median length in words", *(f"{side.median:,.0f}" for side in sides)],
+        [f"median length in {drift.unit}", *(f"{side.median:,.0f}" for side in sides)],
         ["95% are no longer than", *(f"{side.long:,.0f}" for side in sides)],
         *(
             [

@@ -34,12 +34,13 @@ class FileReport:
     unlabelled: int  # rows with a text, but without a label
     repeats: int  # rows whose text occurs in an earlier row
     near_repeats: int  # rows that are near-copies of earlier ones
-    unit: str  # of lengths: words or tokens
+    unit: str  # of lengths: words, characters or tokens
     shortest: int
     median: float
     long: float  # 95% of the texts are no longer
     longest: int
     units: int  # in total
+    words: int  # in total; where no spaces separate them, an estimate
     truncated: int | None  # texts longer than --max-length
     unknown: float | None  # share of unknown tokens
     labels: dict[str, int] | None  # rows of each; None: there are none, or they are numbers

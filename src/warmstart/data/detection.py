@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.data.headers import LABEL_NAMES, TEXT_NAMES, is_header, is_number
+from warmstart.data.lengths import count_words
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity, shorten
 
@@ -57,7 +58,7 @@ class ColumnValues:
         """Tell whether the values are long, mostly different strings."""
         if not self.values or not all(isinstance(value, str) for value in self.values):
             return False
-        num_words = sum(len(value.split()) for value in self.values)
+        num_words = sum(map(count_words, self.values))
         is_long = num_words >= _TEXT_WORDS * len(self.values)
         return is_long and len(self.counts) > len(self.values) / 2
 

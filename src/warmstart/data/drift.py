@@ -10,7 +10,7 @@ class TextFigures:
 
     texts: int
     new_words: float  # share of the words that do not occur in the texts compared with
-    median: float  # length in words
+    median: float  # length
     long: float  # 95% of the texts are no longer
     labels: dict[str, float] | None  # share of the texts with each; None: labels are no classes
     unusual: float  # share of the texts
@@ -21,6 +21,7 @@ class Drift:
     """The texts of a file beside those that a model was trained on."""
 
     file: str
+    unit: str  # of lengths: words or characters, by the training texts
     new: TextFigures  # with the labels that the model predicts
     usual: TextFigures  # of training texts held out from the comparison, with their own labels
 

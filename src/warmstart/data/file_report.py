@@ -4,13 +4,14 @@ Keeps a length and the fingerprints of each text; text without labels is streame
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart import progress
 from warmstart.data.columns import parse_columns
@@ -20,6 +21,7 @@ from warmstart.data.detection import UnclearLabel, normal
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.data.labelled import Dataset, read_labelled
+from warmstart.data.lengths import TextLengths, count_words
 from warmstart.data.numbers import (
     NumberSummary,
     numbers_form,
@@ -176,31 +178,57 @@ class Reading:
     max_length: int | None
     is_split: bool  # the texts are already split into pieces
 
-    def joined(self, text: str) -> str:
+    def join(self, text: str) -> str:
         """Return a text of whole words."""
         return join_pieces(text) if self.is_split else text
 
 
+@dataclass
+class FileLengths:
+    """The lengths of the texts of a file, in tokens if there is a tokenizer."""
+
+    reading: Reading
+    num_words: int = 0
+    num_unknown: int = 0  # tokens
+    _texts: TextLengths = field(default_factory=TextLengths)
+    _num_tokens: list[int] = field(default_factory=list)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Measure more texts."""
+        joined, tokenizer = list(map(self.reading.join, texts)), self.reading.tokenizer
+        self.num_words += sum(map(count_words, joined))
+        self._texts.add(texts)
+        if tokenizer is not None:
+            encoded = tokenizer.encode(texts if tokenizer.kind == "pieces" else joined)
+            self._num_tokens += map(len, encoded)
+            if tokenizer.unk is not None:
+                self.num_unknown += sum(ids.count(tokenizer.unk) for ids in encoded)
+
+    @property
+    def unit(self) -> str:
+        if self.reading.tokenizer is not None:
+            return "tokens"
+        return "words" if self.reading.is_split else self._texts.unit
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        unit = self.unit
+        return np.array(self._num_tokens if unit == "tokens" else self._texts.sizes(unit))
+
+
 def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Fingerprints]:
     """Return the report on a file and the fingerprints of its texts."""
-    writer, lengths, num_unknown = FingerprintWriter(), list[int](), 0
+    writer, lengths = FingerprintWriter(), FileLengths(reading)
     tokenizer, max_length = reading.tokenizer, reading.max_length
     with progress.bar(f"reading {reader.path.name}", None, "row") as bar:
         for chunk in cut_chunks(reader.passages(), CHUNK, lambda passage: len(passage.rows)):
             texts = [text for passage in chunk for text in passage.rows]
             bar.advance(len(texts))
             for passage in chunk:
-                rows = [normalise(reading.joined(text)) for text in passage.rows]
+                rows = [normalise(reading.join(text)) for text in passage.rows]
                 writer.add(rows, passage.continues)
-            if tokenizer is None:
-                lengths += [len(text.split()) for text in texts]
-                continue
-            is_joined = tokenizer.kind != "pieces"
-            encoded = tokenizer.encode([reading.joined(t) for t in texts] if is_joined else texts)
-            lengths += [len(ids) for ids in encoded]
-            if tokenizer.unk is not None:
-                num_unknown += sum(ids.count(tokenizer.unk) for ids in encoded)
-    sizes, fingerprints = np.array(lengths), writer.finish()
+            lengths.add(texts)
+    sizes, fingerprints = lengths.sizes, writer.finish()
     repeats = find_repeats(fingerprints)
     limit = max_length - 2 if max_length and tokenizer else max_length  # without special tokens
     labelled = reader.labelled
@@ -211,14 +239,15 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
         unlabelled=labelled.unlabelled,
         repeats=int(repeats.copies.sum()),
         near_repeats=int(repeats.near.sum()),
-        unit="tokens" if tokenizer else "words",
+        unit=lengths.unit,
         shortest=int(sizes.min()),
         median=float(np.median(sizes)),
         long=float(np.quantile(sizes, 0.95)),
         longest=int(sizes.max()),
         units=int(sizes.sum()),
+        words=lengths.num_words,
         truncated=int((sizes > limit).sum()) if limit else None,
-        unknown=num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
+        unknown=lengths.num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
         labels=dict(sorted(reader.label_counts.items())) or None,
         numbers=reader.numbers,
         contradictions=find_contradictions(

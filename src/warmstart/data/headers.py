@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import log
 from typing import Final
-from unicodedata import east_asian_width
+
+from warmstart.data.lengths import count_words
 
 # Usual names of columns, beside the names of the roles.
 TEXT_NAMES: Final = (
@@ -139,21 +140,12 @@ def _kind(cell: str) -> tuple[str, int]:
         return "", 0
     if is_number(cell):
         return "number", 0
-    num_words = _num_words(cell)
+    num_words = count_words(cell[:_LOOKED_AT])
     if num_words > _PHRASE_WORDS or len(cell) > _NAME_CHARS:
         return "sentence", num_words
     if num_words < _PHRASE_WORDS and any(map(str.isdigit, cell)):
         return "code", 0
     return "phrase" if num_words > _NAME_WORDS else "name", num_words
-
-
-def _num_words(cell: str) -> int:
-    """Return the number of words; Chinese and Japanese have no spaces between them."""
-    num_words = len(cell.split())
-    if cell.isascii():
-        return num_words
-    wide = sum(east_asian_width(character) == "W" for character in cell[:_LOOKED_AT])
-    return num_words + wide // 2
 
 
 def _end(cell: str) -> str:
@@ -174,5 +166,5 @@ def _usual(cell: str) -> float:
     if cell.rstrip(".!") in _VALUES:
         return -_USUAL
     words = re.findall(r"[^\W\d_]+", cell)
-    is_short = _num_words(cell) <= _PHRASE_WORDS
+    is_short = count_words(cell[:_LOOKED_AT]) <= _PHRASE_WORDS
     return _PARTLY_USUAL if is_short and not _NAMES.isdisjoint(words) else 0.0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from warmstart.data.file_report import FileReader
+from warmstart.data.lengths import count_words
 from warmstart.data.questions import questions_form
 from warmstart.data.splits import describe_similar, list_labels
 from warmstart.formats import MOST_CHOICES, list_choices, quantity, shell_line
@@ -137,10 +138,7 @@ def next_steps(
     """Yield what to run with these files, whose columns were named so, in order."""
     texts = [file for file in report.files if not file.num_labelled]
     labelled = [file for file in report.files if file.num_labelled]
-    num_words = sum(
-        round(file.units / (TOKENS_PER_WORD if file.unit == "tokens" else 1)) for file in texts
-    )
-    files = _Files(texts, num_words, columns, public)
+    files = _Files(texts, sum(file.words for file in texts), columns, public)
     if not labelled:
         yield from _without_labels(files)
         return
@@ -304,14 +302,14 @@ def little_text_advice(num_tokens: int, texts: Iterable[str]) -> str | None:
     num_words = round(num_tokens / TOKENS_PER_WORD, -3)
     if num_words >= LITTLE_TEXT:
         return None
-    return _advise_public_model(f"about {num_words:,.0f}", list(islice(texts, SAMPLE)))
+    return _advise_public_model(num_words, list(islice(texts, SAMPLE)))
 
 
 def archive_advice(texts: Iterable[str], files: str) -> str:
     """Return what may do better than simple methods on these texts."""
     num_words, first = 0, list[str]()
     for text in texts:
-        num_words += len(text.split())
+        num_words += count_words(text)
         first += [text] * (len(first) < SAMPLE)
         if num_words >= LITTLE_TEXT:
             return (
@@ -319,14 +317,14 @@ def archive_advice(texts: Iterable[str], files: str) -> str:
                 f"by default: `warmstart pretrain {files} -o runs/base`, then `compare --from "
                 f"runs/base`; `warmstart plan pretrain {files}` says what it costs on a GPU."
             )
-    return _advise_public_model(f"{num_words:,}", first)
+    return _advise_public_model(num_words, first)
 
 
-def _advise_public_model(words: str, texts: Sequence[str]) -> str:
+def _advise_public_model(num_words: float, texts: Sequence[str]) -> str:
     name = public_model(guess_language(texts))
     return (
-        f"{words} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {name} -o "
-        "runs/public`, then `compare --from runs/public`"
+        f"about {num_words:,.0f} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {name} "
+        "-o runs/public`, then `compare --from runs/public`"
     )
 
 
@@ -341,7 +339,7 @@ def few_tokens_advice(num_tokens: int) -> str | None:
 
 
 def _say_little_text(num_words: int) -> str:
-    have = f"{num_words:,} words of" if num_words else "no unlabelled"
+    have = f"about {num_words:,} words of" if num_words else "no unlabelled"
     return f"{have} {LITTLE_TEXT_ADVICE}"
 
 

@@ -12,6 +12,7 @@ from warmstart.data.corpus import cut_chunks
 from warmstart.data.drift import Drift, TextFigures, new_word_share
 from warmstart.data.file_report import FileReader
 from warmstart.data.labelled import Dataset, TextRow, read_text_rows
+from warmstart.data.lengths import TextLengths
 from warmstart.errors import WarmstartError
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import Machine
@@ -57,10 +58,12 @@ def _drift(
 ) -> Drift:
     known = {word for text in reference.near.whole_texts() for word in words_of(text)}
     predicted = None if labels is None else _shares(_predicted_labels(model, texts))
+    unit = TextLengths().add(reference.held_out.whole_texts()).unit
     return Drift(
         file=texts.file,
-        new=_figures(texts, known, predicted, reference),
-        usual=_figures(reference.held_out, known, labels, reference),
+        unit=unit,
+        new=_figures(texts, unit, known, predicted, reference),
+        usual=_figures(reference.held_out, unit, known, labels, reference),
     )
 
 
@@ -90,10 +93,14 @@ def _sample(rows: Iterable[TextRow], size: int) -> list[TextRow]:
 
 
 def _figures(
-    texts: Dataset, known: set[str], labels: dict[str, float] | None, reference: Reference
+    texts: Dataset,
+    unit: str,
+    known: set[str],
+    labels: dict[str, float] | None,
+    reference: Reference,
 ) -> TextFigures:
     whole = texts.whole_texts()
-    lengths = [len(text.split()) for text in whole]
+    lengths = TextLengths().add(whole).sizes(unit)
     marks = [mark.unusual for mark in reference.compare(whole)]
     return TextFigures(
         texts=len(texts),

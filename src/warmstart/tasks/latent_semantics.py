@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from warmstart.data.corpus import TextSource
+from warmstart.data.lengths import UNSPACED
 from warmstart.errors import WarmstartError
 from warmstart.runs.checkpoint import read_weights, save_weights
 
@@ -34,11 +35,8 @@ DOCUMENT_CHARS = 8_192  # a longer document counts as several
 MAX_DOCUMENTS = 100_000  # that are analysed; more are sampled evenly. About 1 GB of memory
 MAX_OCCURRENCES = 24_000_000  # of distinct units in these documents
 NGRAM_SIZES = (1, 2, 3)  # characters of a unit in scripts that are written without spaces
-# Thai and Lao, Burmese, Khmer, Japanese, Chinese
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf"
-_UNSPACED += "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_RUN = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def units_of(text: str) -> Iterator[str]:
