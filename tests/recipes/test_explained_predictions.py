@@ -40,6 +40,19 @@ def test_tables_have_a_column_of_words(warm: Path, table: Path, here: Path, name
     assert {"id", "text", "label", "probability"} <= set(rows[0])
 
 
+def test_a_loaded_model_explains_in_a_table(warm: Path) -> None:
+    explained = warmstart.load(warm, threads=1, precision="fp32").explain(TEXTS * 4)
+    assert isinstance(explained, list)
+    frame = explained.to_pandas()
+    assert frame["words"].tolist() == strongest(warm) * 4
+    assert {"label", "probability"} <= set(frame.columns)
+    html = explained._repr_html_()
+    assert "12 predictions; the first 10 are shown" in html
+    assert strongest(warm)[2] in html
+    assert len(repr(explained)) < 1000
+    assert repr(explained).endswith("… 9 more]")
+
+
 def test_json_has_every_word_in_order(warm: Path, table: Path, here: Path) -> None:
     succeed(f"predict {warm} {table} --explain -o out.jsonl {MACHINE}")
     tabled = [json.loads(line)["words"] for line in (here / "out.jsonl").read_text().splitlines()]

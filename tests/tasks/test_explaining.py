@@ -170,8 +170,9 @@ def test_several_labels_are_explained_by_their_mean(base: Path, here: Path) -> N
         assert explanation.words[0].weight == pytest.approx(np.mean(changes), abs=1e-5)
     files = "--train train.jsonl --unlabelled train.jsonl"
     succeed(f"compare {files} --folds 2 --seeds 0 --trials 1 -o race {MACHINE}")
-    (linear,) = load(here / "race").explain([text])
-    assert [word.text for word in linear.words] == text.split()
+    explained = load(here / "race").explain([text])
+    assert [word.text for word in explained[0].words] == text.split()
+    assert explained.to_pandas()["words"].tolist() == [explained[0].decisive_words]
 
 
 def test_a_model_that_cannot_be_explained_is_refused(base: Path) -> None:

@@ -40,7 +40,6 @@ from warmstart.textfiles import base_suffix, file_or_stream, format_of, standard
 
 CHUNK = 1024  # texts sorted by length and labelled together
 UNSURE = "unsure"  # the label of a text whose probability is below the threshold
-SHOWN_WORDS = 5  # of an explanation, on a line or in a table; JSON has all
 PREFIX = "predicted_"  # of new columns, where the input has columns of the same name
 WINDOW = 2048  # sentences read together, so that those of similar length share a batch
 TEXTS_TOGETHER = 32  # generated in one batch; each keeps its keys and values in memory
@@ -67,13 +66,8 @@ class PredictedRow:
 
     def columns(self) -> dict[str, Any]:
         """Return the prediction as columns of a table."""
-        words = {} if self.explanation is None else {"words": self.decisive_words()}
+        words = {} if self.explanation is None else {"words": self.explanation.decisive_words}
         return self._unless_empty({**self.prediction.columns(), **self._marks(), **words})
-
-    def decisive_words(self) -> str:
-        """Return the words with the largest weights, and their weights."""
-        words = self.explanation.strongest(SHOWN_WORDS) if self.explanation else []
-        return ", ".join(f"{one_line(word.text)} {word.weight:+.2f}" for word in words)
 
     def line(self) -> str:
         """Return the label on one line, and behind it what else was asked for."""
@@ -81,7 +75,7 @@ class PredictedRow:
         if self.unusualness is not None:
             parts.append("unusual" if self.unusualness.unusual and not self.row.is_empty else "")
         if self.explanation is not None:
-            parts.append(self.decisive_words())
+            parts.append(self.explanation.decisive_words)
         return "\t".join(parts)
 
     def _marks(self) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from warmstart.data.corpus import cut_chunks
 from warmstart.data.sentences import CLOSERS, FULL_STOPS, STOPS
 from warmstart.errors import WarmstartError
+from warmstart.formats import Brief, one_line
 
 MOST_WORDS = 200  # left out one by one; a text with more is divided into sentences first
 MOST_SENTENCES = 50  # left out one by one; neighbours are joined where there are more
 MOST_READINGS = MOST_WORDS + MOST_SENTENCES  # of one text
+SHOWN_WORDS = 5  # of an explanation, on a line or in a table; JSON has all
 CHUNK, CHUNK_CHARS = 1024, 2_000_000  # texts without a word that are encoded together, at most
 Span = tuple[int, int]
 Predict = Callable[[list[str], list[str] | None], list[Any]]
@@ -50,7 +52,7 @@ class PartWeight:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Brief):
     """A prediction, and what each word has to do with it, in the order of the text."""
 
     prediction: Any
@@ -60,6 +62,16 @@ class Explanation:
     def strongest(self, num: int) -> list[PartWeight]:
         """Return the words with the largest weights, for or against."""
         return sorted(self.words, key=lambda word: -abs(word.weight))[:num]
+
+    @property
+    def decisive_words(self) -> str:
+        """Return the words with the largest weights, and their weights, on one line."""
+        words = self.strongest(SHOWN_WORDS)
+        return ", ".join(f"{one_line(word.text)} {word.weight:+.2f}" for word in words)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a table."""
+        return {**self.prediction.columns(), "words": self.decisive_words}
 
 
 def word_spans(text: str) -> list[Span]:

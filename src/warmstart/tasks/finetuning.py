@@ -24,17 +24,10 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.model import Attention, ModelConfig
-from warmstart.settings.shared import (
-    Destination,
-    LabelledColumns,
-    Pooling,
-    TableFormat,
-    Truncate,
-)
+from warmstart.settings.shared import Destination, LabelledColumns, Pooling, TableFormat, Truncate
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.baseline import Baseline
-from warmstart.tasks.explaining import Explanation, explain_by_omission
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import (
     encode_dataset,
@@ -44,12 +37,8 @@ from warmstart.tasks.labelled_data import (
 )
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
-from warmstart.tasks.text_model import Predictions, TransformerModel
-from warmstart.tasks.vectors import (
-    RECORDED_LENGTHS,
-    KeptBatches,
-    TextBatches,
-)
+from warmstart.tasks.text_model import TextPredictor, TransformerModel
+from warmstart.tasks.vectors import RECORDED_LENGTHS, KeptBatches, TextBatches
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_epochs
 from warmstart.training.step import Evaluation, Objective
@@ -109,25 +98,6 @@ class Fit:
             self.train.starts,
             RECORDED_LENGTHS if self.is_recorded else 1,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextPredictor(TransformerModel):
-    """A model that labels texts."""
-
-    answer: Callable[[EncodedTexts], list[Any]]  # one prediction for every encoded text
-    classes: tuple[str, ...] = ()  # that a classifier tells apart
-
-    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
-        """Label texts, or pairs of a text and its second text."""
-        texts, texts2 = self.check_texts(texts, texts2)
-        return Predictions(self.answer(self.encode(texts, texts2)) if texts else [])
-
-    def explain(
-        self, texts: Sequence[str], texts2: Sequence[str] | None = None
-    ) -> list[Explanation]:
-        """Label texts, and tell what each word changes."""
-        return explain_by_omission(self.predict, texts, texts2)
 
 
 def _answer(

@@ -62,20 +62,18 @@ class LinearPredictor(TextModel):
         outputs = self.linear.outputs(rows, len(self.names))
         return Predictions(self.labelled.predictions(outputs, {"classes": self.names}))
 
-    def explain(
-        self, texts: Sequence[str], texts2: Sequence[str] | None = None
-    ) -> list[Explanation]:
+    def explain(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Predictions:
         """Label texts, and tell what each word contributes: to log-odds of a label, to a number."""
         predictions = self.predict(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
         if not rows:
-            return []
+            return predictions
         directions = (self.direction(self.linear.model, prediction) for prediction in predictions)
         weights = self.linear.word_weights(rows, directions)
-        return [
+        return Predictions(
             Explanation(prediction, tuple(map(PartWeight, text.split(), of_words.tolist())))
             for text, prediction, of_words in zip(rows, predictions, weights, strict=True)
-        ]
+        )
 
 
 class LinearTask(Task):

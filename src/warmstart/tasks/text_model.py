@@ -23,6 +23,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.base import check_choice, check_keywords
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
+from warmstart.tasks.explaining import explain_by_omission
 from warmstart.tasks.vectors import (
     TextBatches,
     backbone_of,
@@ -417,3 +418,20 @@ class Prediction:
         shares = {f"probability_{name}": share for name, share in self.probabilities.items()}
         numbers = {"probability": self.probability, **shares}
         return {"label": self.label, **{name: round(value, 6) for name, value in numbers.items()}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPredictor(TransformerModel):
+    """A model that labels texts."""
+
+    answer: Callable[[EncodedTexts], list[Any]]  # one prediction for every encoded text
+    classes: tuple[str, ...] = ()  # that a classifier tells apart
+
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
+        """Label texts, or pairs of a text and its second text."""
+        texts, texts2 = self.check_texts(texts, texts2)
+        return Predictions(self.answer(self.encode(texts, texts2)) if texts else [])
+
+    def explain(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Predictions:
+        """Label texts, and tell what each word changes."""
+        return Predictions(explain_by_omission(self.predict, texts, texts2))
