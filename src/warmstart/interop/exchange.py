@@ -10,6 +10,7 @@ from safetensors.torch import save
 from warmstart import progress
 from warmstart.batching.truncation import REMAINDER
 from warmstart.data.fingerprints import fingerprints_of
+from warmstart.errors import WarmstartError
 from warmstart.files import new_folder, write_json, write_whole
 from warmstart.interop.commands import ExportConfig, ExportTarget, ImportConfig
 from warmstart.interop.ctranslate2_write import write_ctranslate2
@@ -17,6 +18,7 @@ from warmstart.interop.formats import ExportRequest, ExportResult, exported_card
 from warmstart.interop.hf_read import ImportedModel, read_folder
 from warmstart.interop.hf_write import write_hf
 from warmstart.interop.hub_download import download, is_hub_name
+from warmstart.interop.onnx_linear import write_linear
 from warmstart.interop.onnx_write import write_onnx
 from warmstart.recipes.card import write_card
 from warmstart.runs.facts import HubSource
@@ -25,6 +27,7 @@ from warmstart.runs.lifecycle import write_config
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import Task
 
@@ -38,14 +41,16 @@ FORMATS: dict[ExportTarget, tuple[str, Callable[[ExportRequest], ExportResult]]]
 def export_model(config: ExportConfig) -> ExportResult:
     """Write a run for another library, and check that its outputs there are ours."""
     out = Path(config.out)
-    library, write = FORMATS[config.to]
     with new_folder(out) as temporary:
         source = read_run(config.run)
         source.refuse_if_ablated("be exported")
         task = task_of(source)
+        library, write = FORMATS[config.to]
+        if source.transformer is None:
+            write = _writer_without_transformer(config, task)
         request = ExportRequest(
             source=source,
-            model=task.load_model(source).eval(),
+            model=_model_of(source, task),
             folder=temporary,
             out=out,
             precision=config.precision,
@@ -57,6 +62,25 @@ def export_model(config: ExportConfig) -> ExportResult:
         if isinstance(task, FinetuningTask):
             _say_what_is_truncated(source, task)
     return result
+
+
+def _model_of(source: SavedRun, task: Task) -> Any:
+    if isinstance(task, LinearTask):
+        return task.read_model(source)
+    return task.load_model(source).eval()
+
+
+def _writer_without_transformer(
+    config: ExportConfig, task: Task
+) -> Callable[[ExportRequest], ExportResult]:
+    """Return what writes a run that is no Transformer; refuse one that the format cannot hold."""
+    if isinstance(task, LinearTask) and config.to == "onnx":
+        return write_linear
+    holder = "only --to onnx" if isinstance(task, LinearTask) else "no format"
+    raise WarmstartError(
+        f"{config.run} is {task.description}, which {holder} can hold; `warmstart serve` and "
+        "`warmstart predict` use it as it is"
+    )
 
 
 def _say_what_is_truncated(source: SavedRun, task: Task) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,7 @@ class ExportRequest:
     """A run to write in another format."""
 
     source: SavedRun
-    model: nn.Module
+    model: Any  # a Transformer, or the regression of a baseline
     folder: Path  # temporary; removed if the export fails
     out: Path  # the final name of the folder
     precision: ExportPrecision

@@ -20,6 +20,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import describe_unrecorded, read_data
 from warmstart.settings.model import ModelConfig, model_from_json
 from warmstart.tasks.hub import HubModel, saved_hub_model
+from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import Task
 
@@ -280,10 +281,17 @@ def _use(facts: RunFacts, name: str) -> Iterator[str]:
 
 def exports(facts: RunFacts, name: str) -> Iterator[str]:
     """Yield the commands that take a run to other libraries, with what loads the result there."""
-    ending = facts.task.hub_class
+    for target, loader in _loaders(facts).items():
+        yield f"warmstart export {name} --to {target} -o exported  # then {loader}"
+
+
+def _loaders(facts: RunFacts) -> dict[str, str]:
+    """Return what loads an exported run, by the format."""
+    if isinstance(facts.task, LinearTask):
+        return {"onnx": 'onnxruntime.InferenceSession("exported/model.onnx")'}
+    ending, loaders = facts.task.hub_class, dict[str, str]()
     if facts.model is None or facts.model.ablated != "nothing" or ending is None:
-        return
-    loaders = {}
+        return loaders
     if facts.hub_model and (architecture := facts.hub_model.architecture):
         loaders["hf"] = f'transformers.{architecture}.from_pretrained("exported")'
     graph = "encoder_model" if facts.model.decoder_depth else "model"
@@ -292,8 +300,7 @@ def exports(facts: RunFacts, name: str) -> Iterator[str]:
         loaders["ctranslate2"] = 'ctranslate2.Translator("exported")'
     elif ending == "ForCausalLM":
         loaders["ctranslate2"] = 'ctranslate2.Generator("exported")'
-    for target, loader in loaders.items():
-        yield f"warmstart export {name} --to {target} -o exported  # then {loader}"
+    return loaders
 
 
 def _table(values: Mapping[str, object]) -> Iterator[str]:
