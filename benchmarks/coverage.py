@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from warmstart.comparison.scores import labels_needed, outcome_of
+from warmstart.comparison.labels_saved import labels_needed
+from warmstart.comparison.scores import outcome_of
 from warmstart.evaluation.intervals import (
     Interval,
     accuracy_interval,

@@ -9,16 +9,8 @@ from random import Random
 import pytest
 
 from command_line import World
-from warmstart.comparison.results import (
-    Arm,
-    ArmKind,
-    Cell,
-    Comparison,
-    Split,
-    Summary,
-    Trial,
-    TunedArm,
-)
+from warmstart.comparison.results import Arm, ArmKind, Cell, Comparison, Split, Trial, TunedArm
+from warmstart.comparison.summary import Summary
 from warmstart.comparison.verdict import summarise
 from warmstart.data.copies import NearCopy, SharedTexts
 from warmstart.tasks.fitting import Epoch

@@ -161,8 +161,8 @@ def test_trials_are_left_out_before_cells(
 @pytest.mark.parametrize(
     ("seconds", "advice"),
     [
-        (47, "Leave out more: --arms warm,tfidf --labels 16 --seeds 0,1,2 --trials 1 --epochs 8"),
-        (20, "Leave out more: --arms warm,tfidf --labels 16 --seeds 0,1,2 --trials 1 --epochs 6"),
+        (47, "Leave out more: --trials 1 --arms warm,tfidf --seeds 0,1,2 --labels 16 --epochs 8"),
+        (20, "Leave out more: --trials 1 --arms warm,tfidf --seeds 0,1,2 --labels 16 --epochs 6"),
         (1, "Nothing less is worth comparing; --minutes 1 is enough"),
     ],
 )
@@ -172,7 +172,7 @@ def test_minutes_into_which_nothing_fits_say_what_to_leave_out(
     with pytest.raises(WarmstartError, match="is too short") as refusal:
         choose_trials(*planned, PACES, clock_with(seconds))
     assert advice in str(refusal.value)
-    assert "--arms warm,frozen,tfidf --labels 16 --seeds 0,1,2 --trials 1" in str(refusal.value)
+    assert "--trials 1 --arms warm,frozen,tfidf --seeds 0,1,2 --labels 16" in str(refusal.value)
 
 
 def test_options_to_paste_name_no_arm_that_was_left_out(

@@ -9,14 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from warmstart.comparison.results import (
-    ArmKind,
-    Cell,
-    Comparison,
-    Summary,
-    Trial,
-    pool_pretrainings,
-)
+from warmstart.comparison.results import ArmKind, Cell, Comparison, Trial, pool_pretrainings
+from warmstart.comparison.summary import Summary
 from warmstart.comparison.verdict import summarise
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, recipes_of

@@ -25,6 +25,8 @@ def test_text_alone_is_enough_for_a_comparison(world: World, here: Path) -> None
     assert all(setting.startswith("C ") for setting in settings)
     page = (here / "out/report.html").read_text(encoding="utf-8")
     assert "lsa: latent semantic analysis of the unlabelled text" in page
+    assert "by epoch" not in page, "a regression has no epochs"
+    assert {figure.name for figure in (here / "out").glob("*.png")} == {"labels.png"}
     lines = succeed(f"embed out/models/lsa --text good --normalize {MACHINE}").json
     assert sum(value**2 for value in lines["vector"]) == pytest.approx(1, abs=1e-4)
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from warmstart.comparison.results import Comparison, Summary
+from warmstart.comparison.results import Comparison
+from warmstart.comparison.summary import Summary
 from warmstart.comparison.verdict import summarise
 
 Built = tuple[Comparison, Summary]

@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.comparison.results import (
-    Arm,
-    Cell,
-    Comparison,
-    LabelsSaved,
-    Split,
-    SplitName,
-    Summary,
-)
-from warmstart.comparison.scores import labels_needed, outcome_of
+from warmstart.comparison.labels_saved import labels_needed
+from warmstart.comparison.results import Arm, Cell, Comparison, Split, SplitName
+from warmstart.comparison.scores import outcome_of
+from warmstart.comparison.summary import LabelsSaved, Summary
 from warmstart.comparison.verdict import advise, summarise
 from warmstart.evaluation.intervals import paired_estimate
 from warmstart.formats import duration

@@ -190,11 +190,11 @@ def _even_smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[Compa
 
 
 def _describe(config: CompareConfig) -> str:
-    """Write the size of a comparison as options."""
+    """Write the size of a comparison as options, what is left out first in front."""
     epochs = f" --epochs {config.epochs}" if config.epochs else ""
     return (
-        f"--arms {','.join(config.arm_names)} --labels {','.join(config.labels)} "
-        f"--seeds {','.join(map(str, config.seeds))} --trials {config.trials}{epochs}"
+        f"--trials {config.trials} --arms {','.join(config.arm_names)} "
+        f"--seeds {','.join(map(str, config.seeds))} --labels {','.join(config.labels)}{epochs}"
     )
 
 

@@ -10,7 +10,8 @@ from warmstart.settings.shared import Destination, LabelledFiles, Machine, Sever
 from warmstart.settings.training import Tuning
 
 if TYPE_CHECKING:
-    from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
+    from warmstart.comparison.results import Arm, Comparison
+    from warmstart.comparison.summary import ArmScore, Summary
     from warmstart.evaluation.scale import Scale
 
 ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf", "self"]

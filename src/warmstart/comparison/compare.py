@@ -36,12 +36,12 @@ from warmstart.comparison.results import (
     Comparison,
     Contrast,
     Split,
-    Summary,
     TunedArm,
     pool_pretrainings,
 )
 from warmstart.comparison.schedule import Schedule
 from warmstart.comparison.spaces import unlabelled_source
+from warmstart.comparison.summary import Summary
 from warmstart.comparison.suspects import SuspectLabels, suspect_labels
 from warmstart.comparison.texts import subset_sizes
 from warmstart.comparison.verdict import contrast, summarise
@@ -65,7 +65,7 @@ from warmstart.tasks.text_model import TextModel
 from warmstart.textfiles import file_facts
 from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock
 
-SECTIONS_IN_NOTEBOOKS = 2  # verdict and accuracy by epoch; the report has more
+SECTIONS_IN_NOTEBOOKS = 2  # verdict, and accuracy by epoch or arms; the report has more
 
 
 @dataclass(frozen=True)
@@ -325,8 +325,10 @@ def _write_cards(run: RunFolder) -> None:
 
 def _write(result: CompareResult) -> None:
     folder, comparison, summary = result.folder, result.comparison, result.summary
-    save_figure(draw_epochs(comparison, summary), folder / "epochs")
-    save_figure(draw_differences(comparison, summary), folder / "differences")
+    if summary.curves:
+        save_figure(draw_epochs(comparison, summary), folder / "epochs")
+    if summary.differences:
+        save_figure(draw_differences(comparison, summary), folder / "differences")
     if len(comparison.subsets) > 1:
         save_figure(draw_labels(comparison, summary), folder / "labels")
     write_comparison_page(

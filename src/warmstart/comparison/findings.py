@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from warmstart.comparison.results import ArmScore, Comparison, LabelsSaved, Verdict
+from warmstart.comparison.results import Comparison
 from warmstart.comparison.scores import compare_pair, rank_pretrained, strongest_arm
+from warmstart.comparison.summary import ArmScore, LabelsSaved, Verdict
 from warmstart.formats import percent, quantity
 from warmstart.recipes.advice import FEW_TOKENS
 

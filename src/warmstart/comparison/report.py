@@ -10,17 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from warmstart.comparison.results import (
-    Arm,
-    ArmKind,
-    ArmScore,
-    AttentionExample,
-    Comparison,
-    Contrast,
-    Curve,
-    Difference,
-    Summary,
-)
+from warmstart.comparison.results import Arm, ArmKind, AttentionExample, Comparison, Contrast
+from warmstart.comparison.summary import ArmScore, Curve, Difference, Summary
 from warmstart.comparison.suspects import SuspectLabels
 from warmstart.evaluation.scale import Scale
 from warmstart.formats import count, sentence_case, shorten
@@ -81,12 +72,13 @@ def comparison_sections(
     def section(title: str, block: str, **drawn: object) -> Section:
         return _section(title, block, {**values, **drawn})
 
-    subsets = [_epochs(comparison, summary, n) for n in reversed(comparison.subsets)]
-    sections = [
-        section("Verdict", "verdict"),
-        section(f"{metric} by epoch", "epochs", subsets=subsets),
-        section("The arms", "arms"),
-    ]
+    have_epochs = {curve.labels for curve in summary.curves}  # not of regressions alone
+    trained = [n for n in reversed(comparison.subsets) if n in have_epochs]
+    sections = [section("Verdict", "verdict")]
+    if trained:
+        subsets = [_epochs(comparison, summary, labels) for labels in trained]
+        sections.append(section(f"{metric} by epoch", "epochs", subsets=subsets))
+    sections.append(section("The arms", "arms"))
     has_figure = len(comparison.subsets) > 1
     if has_figure or summary.saved_over_best:
         drawing = draw_labels(comparison, summary) if has_figure else None

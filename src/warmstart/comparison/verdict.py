@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from warmstart.comparison.findings import caveats, describe_classes, findings, outlook
-from warmstart.comparison.results import (
-    Advice,
-    ArmScore,
-    Comparison,
-    Contrast,
-    Difference,
-    Disagreement,
-    Outcome,
-    Summary,
-    Verdict,
-    rank_arms,
-)
+from warmstart.comparison.labels_saved import save_labels
+from warmstart.comparison.results import Comparison, Contrast, Disagreement
 from warmstart.comparison.scores import (
     adjusted_sentence,
     compare_arms,
@@ -27,9 +17,17 @@ from warmstart.comparison.scores import (
     mean_curves,
     rank_pretrained,
     rank_self_trained,
-    save_labels,
     score_arms,
     times_to_accuracy,
+)
+from warmstart.comparison.summary import (
+    Advice,
+    ArmScore,
+    Difference,
+    Outcome,
+    Summary,
+    Verdict,
+    rank_arms,
 )
 from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
 from warmstart.formats import quantity
@@ -81,11 +79,11 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
     ]
     adjusted = adjust_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
-        if difference.first in _judged(comparison, scores, difference.labels):
+        if difference.first in _judged_arms(comparison, scores, difference.labels):
             yield _verdict(comparison, difference, p_value, len(family))
 
 
-def _judged(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
+def _judged_arms(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the arms that the findings speak of: the best pretrained and self-trained ones."""
     ranked = rank_pretrained(comparison, scores, labels)
     return ranked[:1] + rank_self_trained(comparison, scores, labels)[:1]

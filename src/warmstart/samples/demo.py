@@ -12,7 +12,8 @@ from warmstart import progress
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.compare import CompareResult, compare
 from warmstart.comparison.report import comparison_sections, reading_section
-from warmstart.comparison.results import AttentionExample, Comparison, Contrast, Summary
+from warmstart.comparison.results import AttentionExample, Comparison, Contrast
+from warmstart.comparison.summary import Summary
 from warmstart.data.copies import DataReport
 from warmstart.errors import WarmstartError
 from warmstart.files import make_folder, write_json
