@@ -32,7 +32,8 @@ from warmstart.runtime import Runtime
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, rows_seen
-from warmstart.tasks.tag import TaggedText, TagTask, find_entities
+from warmstart.tasks.tag import TagTask
+from warmstart.tasks.tagger import TaggedText, find_entities
 from warmstart.tasks.task import Task
 from warmstart.tasks.text_model import Predictions, TextModel
 
