@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from warmstart.cli.main import main as command_line
-from warmstart.processes import Processes, sharing
+from warmstart.processes import Processes, share_training
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.using import TokenizerConfig
@@ -84,7 +84,7 @@ class Connected(Processes):
 def joined_alone() -> Iterator[Processes]:
     """Connect this process to nobody, by the means that several would use."""
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    with sharing(Connected()):
+    with share_training(Connected()):
         yield Connected()
     dist.destroy_process_group()
 

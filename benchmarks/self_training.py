@@ -43,8 +43,8 @@ class Watched(SelfArm):
     truth: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     said: list[str] = field(default_factory=list, compare=False)
 
-    def agreed(self, said: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
-        shares = super().agreed(said, weights, priors)
+    def agreement(self, said: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
+        shares = super().agreement(said, weights, priors)
         views = ", ".join(f"{self._accuracy(view):.1%}" for view in said)
         shown = [] if self.said else [f"weights {', '.join(f'{w:.1f}' for w in weights)}"]
         self.said.extend([*shown, f"{views} agree {self._accuracy(shares):.1%}"])

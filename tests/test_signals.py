@@ -12,7 +12,7 @@ import pytest
 
 from command_line import MACHINE, SHAPE, World, before_step, run, succeed
 from warmstart.errors import TerminatedError
-from warmstart.signals import SIGNALS, listening, raise_on_signals
+from warmstart.signals import SIGNALS, listen, raise_on_signals
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
 
@@ -28,7 +28,7 @@ def terminal() -> Iterator[None]:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_first_request_is_noted_and_the_second_not_waited_for(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with listening() as interrupt:
+    with listen() as interrupt:
         assert interrupt.signal_number is None
         signal.raise_signal(number)
         assert interrupt.signal_number == number
@@ -38,7 +38,7 @@ def test_the_first_request_is_noted_and_the_second_not_waited_for(number: signal
 
 def test_handlers_come_back_after_an_error() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(RuntimeError), listening():
+    with pytest.raises(RuntimeError), listen():
         raise RuntimeError
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -47,7 +47,7 @@ def test_other_threads_do_not_listen() -> None:
     heard = []
 
     def work() -> None:
-        with listening() as interrupt:
+        with listen() as interrupt:
             heard.append(interrupt.signal_number)
 
     thread = Thread(target=work)
@@ -72,7 +72,7 @@ def test_every_signal_saves_and_the_run_continues(
 def test_a_run_under_nohup_does_not_hear_the_terminal_close() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with listening() as interrupt, raise_on_signals():
+        with listen() as interrupt, raise_on_signals():
             signal.raise_signal(signal.SIGHUP)
         assert interrupt.signal_number is None
     finally:

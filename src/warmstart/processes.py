@@ -135,7 +135,7 @@ def current() -> Processes:
 
 
 @contextmanager
-def sharing(processes: Processes) -> Iterator[None]:
+def share_training(processes: Processes) -> Iterator[None]:
     """Let these processes share what is trained in the block."""
     token = _current.set(processes)
     try:
@@ -149,7 +149,7 @@ def _exchange(function: Callable[..., T], *arguments: Any) -> T:
     try:
         return function(*arguments)
     except RuntimeError as fault:
-        raise _lost() from fault
+        raise _lost_process() from fault
 
 
 @contextmanager
@@ -160,10 +160,10 @@ def watch_connection() -> Iterator[None]:
     except RuntimeError as fault:
         if not isinstance(fault, dist.DistError) and "gloo" not in str(fault):
             raise
-        raise _lost() from fault
+        raise _lost_process() from fault
 
 
-def _lost() -> LostProcessError:
+def _lost_process() -> LostProcessError:
     return LostProcessError(
         "another process of this training has ended or cannot be reached any more"
     )
@@ -223,7 +223,7 @@ def join_processes() -> Iterator[Processes]:
         )
     )
     processes = Processes(rank, count, store)
-    with sharing(processes):
+    with share_training(processes):
         yield processes
     _exchange(dist.barrier)  # the lead process may hold the store that the others still read
     dist.destroy_process_group()  # not after an error: the others may be waiting for this process

@@ -118,7 +118,7 @@ class Interrupt:
 
 
 @contextmanager
-def listening() -> Iterator[Interrupt]:
+def listen() -> Iterator[Interrupt]:
     """Note signals inside the block; outside the main thread, none."""
     interrupt = Interrupt()
     with restore_signals():

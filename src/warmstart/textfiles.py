@@ -81,7 +81,7 @@ def _matching_files(pattern: str, allow_private_urls: bool) -> list[Path]:
         return [path]
     refuse_pipe(path)
     if not glob.has_magic(pattern):
-        raise WarmstartError(f"{pattern} {missing(path)}")
+        raise WarmstartError(f"{pattern} {describe_missing(path)}")
     matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
     files = [match for match in matches if match.is_file()]
     if not files:
@@ -89,7 +89,7 @@ def _matching_files(pattern: str, allow_private_urls: bool) -> list[Path]:
     return files
 
 
-def missing(path: Path) -> str:
+def describe_missing(path: Path) -> str:
     """Say why nothing is at a path, and name files with similar names."""
     if path.is_symlink():
         target = Path(os.path.realpath(path))
@@ -146,7 +146,7 @@ def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO
     if path.is_dir():
         raise WarmstartError(f"{name} is a folder; give one file")
     if not path.exists():
-        raise WarmstartError(f"{name} {missing(path)}")
+        raise WarmstartError(f"{name} {describe_missing(path)}")
     return path
 
 

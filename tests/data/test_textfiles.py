@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from warmstart import textfiles as files
 from warmstart.data.corpus import read_texts
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import expand, format_of, missing, read_bytes, read_lines, sha256_of
+from warmstart.textfiles import (
+    describe_missing,
+    expand,
+    format_of,
+    read_bytes,
+    read_lines,
+    sha256_of,
+)
 
 
 def _zst(data: bytes) -> bytes:
@@ -214,7 +221,7 @@ def test_a_missing_file_is_answered_with_names_like_it(
     for name in ("reviews.csv", "data/train.tsv", "my file.txt", "other.bin"):
         (tmp_path / name).touch()
     with contextlib.chdir(tmp_path):
-        assert missing(Path(path)) == said
+        assert describe_missing(Path(path)) == said
         with pytest.raises(WarmstartError, match="does not exist"):
             expand([path])
 
@@ -222,4 +229,4 @@ def test_a_missing_file_is_answered_with_names_like_it(
 def test_without_names_like_it_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "other.bin").touch()
     said = f"does not exist: there is nothing like it in {tmp_path}"
-    assert missing(tmp_path / "reviews.csv") == said
+    assert describe_missing(tmp_path / "reviews.csv") == said

@@ -30,7 +30,7 @@ from several_processes import (
 )
 from warmstart.errors import StoppedError
 from warmstart.model.backbone import recompute_activations
-from warmstart.processes import Processes, sharing
+from warmstart.processes import Processes, share_training
 from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, step_of
 from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
@@ -168,7 +168,7 @@ class Interrupted(Processes):
 def test_a_signal_while_processes_agree_stops_them_at_the_next_step(
     run: RunFolder, cpu: Runtime
 ) -> None:
-    with sharing(Interrupted()):
+    with share_training(Interrupted()):
         trainer = build_trainer("causal", cpu, run)
     with pytest.raises(StoppedError, match="stopped at step 2, saved"):
         trainer.train("training")

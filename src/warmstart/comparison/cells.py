@@ -78,7 +78,7 @@ class ModelKeeper:
         is_chosen = not self.config.refits  # else the scores are those of the test
         return score if is_chosen else 0.0, self.config.preference(seed)
 
-    def _compared(self, cell: Cell) -> float:
+    def _mean_score(self, cell: Cell) -> float:
         """Return the mean score of the answers that the model is judged by; 0: of other models."""
         if self.scores is not None:
             return 0.0
@@ -116,7 +116,7 @@ class ModelKeeper:
             model.saving.write(folder)
             write_json(folder.data_file, self._facts(model, texts))
             facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
-            facts |= {"trained_on": len(texts), "compared": self._compared(cell)}
+            facts |= {"trained_on": len(texts), "compared": self._mean_score(cell)}
             if self.scored_labels:
                 facts["scored_labels"] = self.scored_labels
             folder.finish({"valid": self._scores(cell), **facts})
@@ -207,13 +207,13 @@ class CellGroup:
         file = self.file(step)
         try:
             content = read_object(file)
-            return self._tuned(content) if step == "tuning" else self._cell(step, content)
+            return self._tuned_arm(content) if step == "tuning" else self._cell(step, content)
         except (WarmstartError, ValueError) as problem:
             raise WarmstartError(
                 f"{file} is damaged ({problem}); delete it, and its models are trained again"
             ) from None
 
-    def _tuned(self, content: dict[str, Any]) -> TunedArm:
+    def _tuned_arm(self, content: dict[str, Any]) -> TunedArm:
         tuned = from_json(TunedArm, content, "tuning")
         if len(tuned.values) != len(self.splits.selections):
             raise ValueError(f"{len(tuned.values)} values were chosen")

@@ -20,7 +20,7 @@ from warmstart.data.splits import Fold
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.formats import quantity
 from warmstart.runs.folder import RunFolder
-from warmstart.signals import Interrupt, listening
+from warmstart.signals import Interrupt, listen
 from warmstart.tasks.fitting import Epoch
 
 MOST_LOSSES = 3  # of one job's workers, while no other job finishes
@@ -39,7 +39,7 @@ def train_cells(
     total = sum(group.num_tried + len(config.seeds) for group in groups)
     tuned: dict[Path, TunedArm] = {}
     cells: dict[tuple[Path, int], Cell] = {}
-    with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
+    with listen() as interrupt, progress.bar("comparing", total, "model") as bar:
         try:
             for group, result in _results(schedule, config.seeds, workers, interrupt):
                 if isinstance(result, TunedArm):

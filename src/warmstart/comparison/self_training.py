@@ -124,11 +124,11 @@ class SelfArm(TransformerArm):
         """Train one model at each learning rate."""
         for value in values:
             started = time.monotonic()
-            train = self.self_labelled(splits.train, value, seed)
+            train = self.self_labelled_texts(splits.train, value, seed)
             for model in super().fit(replace(splits, train=train), [value], seed):
                 yield replace(model, elapsed_s=time.monotonic() - started)
 
-    def self_labelled(self, labelled: Dataset, rate: float, seed: int) -> Dataset:
+    def self_labelled_texts(self, labelled: Dataset, rate: float, seed: int) -> Dataset:
         """Return labelled texts with the texts that the last model learns besides them."""
         watched = labelled.subset(range(min(WATCHED, len(labelled))))
         cell, classes = Splits(labelled, watched, None, temperature=1.0), np.array(labelled.targets)
@@ -146,7 +146,7 @@ class SelfArm(TransformerArm):
         ]
         weights = [view.weight(classes) for view in views]
         said, priors = [view.texts for view in views], class_priors(classes, self.num_classes)
-        shares = self.agreed(said, weights, priors)
+        shares = self.agreement(said, weights, priors)
         for number, part in enumerate((*self.rules.drafts, *self.rules.parts[:-1])):
             rows = surest_rows(shares, part)
             taught = shares[rows].argmax(axis=1)
@@ -154,16 +154,16 @@ class SelfArm(TransformerArm):
                 e.said(classes, np.array(rows), taught, self.num_classes) for e in regressions
             ]
             if number >= len(self.rules.drafts):
-                train = self.taught(labelled, shares, part, derive_seed(seed, number))
+                train = self.taught_texts(labelled, shares, part, derive_seed(seed, number))
                 said[-1] = self._vote(replace(cell, train=train), rate, derive_seed(seed, number))
-            shares = self.agreed(said, weights, priors)
-        return self.taught(labelled, shares, self.rules.parts[-1], seed)
+            shares = self.agreement(said, weights, priors)
+        return self.taught_texts(labelled, shares, self.rules.parts[-1], seed)
 
     @property
     def num_classes(self) -> int:
         return len(self.labels["classes"])
 
-    def agreed(self, said: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
+    def agreement(self, said: Sequence[Floats], weights: Sequence[float], priors: Floats) -> Floats:
         """Return what several models say of the texts together."""
         return agree(said, weights, priors)
 
@@ -241,7 +241,7 @@ class SelfArm(TransformerArm):
 
         return train_stably(opine, rate, self.name)[0]
 
-    def taught(self, labelled: Dataset, shares: Floats, part: float, seed: int) -> Dataset:
+    def taught_texts(self, labelled: Dataset, shares: Floats, part: float, seed: int) -> Dataset:
         """Return labelled texts, and the surest part of the others by shares of classes."""
         rows = surest_rows(shares, part)
         taught = teach(self.pool.subset(rows), shares[rows], self.labels["classes"])

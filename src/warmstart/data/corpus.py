@@ -102,7 +102,7 @@ def read_passages(
         texts = (re.split("\r?\n", text) for text in _table_texts(open_table(path, tables)))
         documents = (rows for text in texts for rows in _count_row(text, counts))
     elif document == "blank" or (document == "auto" and _has_blank_between(path, encoding)):
-        documents = _blank_separated(path, encoding, counts)
+        documents = _documents_of_blocks(path, encoding, counts)
     else:
         lines = read_lines(path, encoding)
         documents = (rows for line in lines for rows in _count_row([line], counts))
@@ -146,15 +146,15 @@ def _has_blank_between(path: Path, encoding: str) -> bool:
     return len(list(islice(blocks, 2))) == 2
 
 
-def _blank_separated(path: Path, encoding: str, counts: RowCounts) -> Iterator[Iterator[str]]:
-    def counted(lines: Iterator[str]) -> Iterator[str]:
+def _documents_of_blocks(path: Path, encoding: str, counts: RowCounts) -> Iterator[Iterator[str]]:
+    def count_rows(lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
             counts.rows += 1
             yield line
 
     for has_text, lines in groupby(read_lines(path, encoding), _has_text):
         if has_text:
-            yield counted(lines)
+            yield count_rows(lines)
 
 
 def _count_row(paragraphs: list[str], counts: RowCounts) -> Iterator[list[str]]:

@@ -262,7 +262,7 @@ def check_name(path: Path, is_tokens: bool) -> None:
 
 
 @contextmanager
-def writing(path: Path, width: int, is_tokens: bool) -> Iterator[Add]:
+def open_vectors(path: Path, width: int, is_tokens: bool) -> Iterator[Add]:
     """Yield a function that adds vectors; the file appears when all are written."""
     check_name(path, is_tokens)
     writer = {".npy": _arrays, ".npz": _arrays, ".jsonl": _jsonl, ".parquet": _parquet}

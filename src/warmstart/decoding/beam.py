@@ -147,7 +147,7 @@ class _Search:
                 row = index * W + slots[index, rank]
                 self._finish(self.active[index], int(row), float(totals[index, rank]))
         continues = is_possible & ~is_end
-        remaining = self._remaining(log_probs, np.where(continues, totals, -np.inf).max(1))
+        remaining = self._remaining_sources(log_probs, np.where(continues, totals, -np.inf).max(1))
         self.active = [self.active[index] for index in remaining]
         if not remaining:
             return
@@ -163,7 +163,7 @@ class _Search:
         totals = np.where(continues, totals, -np.inf)
         self._continue(*map(torch.from_numpy, (totals, parents, tokens)))
 
-    def _remaining(self, log_probs: Tensor, best_totals: Floats) -> list[int]:
+    def _remaining_sources(self, log_probs: Tensor, best_totals: Floats) -> list[int]:
         """Return which active sources are searched further; at its limit a source is finished."""
         remaining = []
         for index, source in enumerate(self.active):

@@ -12,7 +12,7 @@ from warmstart.batching.batches import pad_ids
 from warmstart.decoding.beam import Hypothesis, SpecialIds, Step, beam_search, to_log_probs
 from warmstart.decoding.packed import PackedDecoder, unsupported_setting
 from warmstart.errors import WarmstartError
-from warmstart.kernels.graphs import recording
+from warmstart.kernels.graphs import record_graph
 from warmstart.kernels.inference import (
     BeamCache,
     CastLinear,
@@ -307,7 +307,7 @@ class RecordedStep:
 
     def _move(self, slots: Tensor, capacity: int) -> None:
         """Give the sources in these slots new buffers."""
-        self.cache = self.cache.moved(slots, capacity)
+        self.cache = self.cache.copy_sources(slots, capacity)
         self.source = None if self.source is None else self.source.select(slots)
         self.active = torch.arange(len(slots), device=slots.device)
         self.tokens = self.tokens.new_zeros(len(slots) * self.width)
@@ -339,5 +339,5 @@ class RecordedStep:
         self._compute()
         self.cache.position.copy_(position)
         self._graph = torch.cuda.CUDAGraph()
-        with recording(self._graph):
+        with record_graph(self._graph):
             self._log_probs = self._compute()

@@ -24,7 +24,7 @@ from warmstart.model.models import (
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.hub import ANSWERER, CLASSIFIER, TAGGER, HubFamily
-from warmstart.textfiles import missing, read_bytes
+from warmstart.textfiles import describe_missing, read_bytes
 
 HfHead = Literal["none", "language", "sequence", "tokens", "spans", "pairs", "translation"]
 ACTIVATIONS: dict[str, Activation] = {
@@ -376,7 +376,7 @@ class HfFolder:
             if path.exists():
                 raise WarmstartError(f"{path} is a file; name the folder of a model")
             raise WarmstartError(
-                f"{path} {missing(path)}; a model of the hub is named hf:OWNER/NAME"
+                f"{path} {describe_missing(path)}; a model of the hub is named hf:OWNER/NAME"
             )
         self.path = path
         self._roots = [path.resolve()]

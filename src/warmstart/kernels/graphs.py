@@ -18,7 +18,7 @@ _recording = Lock()  # beginning a recording waits for the device, which would b
 
 
 @contextmanager
-def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
+def record_graph(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
     """Record what the block launches; other threads may use the device meanwhile."""
     captured = torch.cuda.graph(graph, pool, capture_error_mode="thread_local")
     with _recording, _without_collection(), captured:
@@ -89,7 +89,7 @@ class RecordedGradients:
     def _record(self, inputs: tuple[Tensor, ...]) -> _Recording:
         own = tuple(tensor.clone() for tensor in inputs)
         graph = torch.cuda.CUDAGraph()
-        with recording(graph, self._pool):
+        with record_graph(graph, self._pool):
             loss = self._compute(own)
             self._share_gradients()
         self._pool = graph.pool()

@@ -282,7 +282,7 @@ class StaticCache:
         index = slots[:, :, None].expand(-1, -1, self.capacity)
         self._ancestors[sources] = self._ancestors[sources].gather(1, index)
 
-    def moved(self, sources: Tensor, capacity: int) -> "StaticCache":
+    def copy_sources(self, sources: Tensor, capacity: int) -> "StaticCache":
         """Return a cache of these sources in new buffers of the given capacity."""
         other = copy(self)
         depth, two, _, H, size, K = self._buffer.shape

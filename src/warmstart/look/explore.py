@@ -123,7 +123,7 @@ def model_data(run: SavedRun) -> dict[str, Any]:
         "description": model.description,
         "output": task.page_output,
         **architecture(model.config),
-        **_reading(model, task.page_output),
+        **_reading_data(model, task.page_output),
         **_labels(model),
         "facts": _facts(model.config, weights),
         "tensors": {name: pack(tensor) for name, tensor in weights.items()},
@@ -178,7 +178,7 @@ def architecture(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _reading(model: TransformerModel, output: PageOutput) -> dict[str, Any]:
+def _reading_data(model: TransformerModel, output: PageOutput) -> dict[str, Any]:
     """Return how a text becomes ids, and which ids are never shown as words."""
     tokenizer = model.tokenizer
     is_filler, is_generator = output == "masked word", output == "next word"

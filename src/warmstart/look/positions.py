@@ -28,7 +28,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
-from warmstart.textfiles import missing
+from warmstart.textfiles import describe_missing
 from warmstart.tokenization.tokenizer import Tokenizer
 
 CPU = torch.device("cpu")
@@ -200,7 +200,7 @@ def perplexity_of_file(
             "causal language model"
         )
     if not file.is_file():
-        fault = "is a folder; give one file" if file.is_dir() else missing(file)
+        fault = "is a folder; give one file" if file.is_dir() else describe_missing(file)
         raise WarmstartError(f"--test {file} {fault}")
     length, length_note = longest_length(model.config, config.past)
     passages = read_passages(file, config.document, config)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.batching.truncation import EncodedTexts, Truncation
 from warmstart.data.corpus import cut_chunks, read_input
-from warmstart.data.outputs import TextVectors, check_name, writing
+from warmstart.data.outputs import TextVectors, check_name, open_vectors
 from warmstart.formats import quantity
 from warmstart.report.html import Shown
 from warmstart.runtime import Runtime
@@ -46,7 +46,7 @@ def embed(config: EmbedConfig, standard_input: BinaryIO | None = None) -> EmbedR
         check_name(out, config.tokens)
     stream = _EmbedStream(config, standard_input)
     if out:
-        with writing(out, stream.width, config.tokens) as add:
+        with open_vectors(out, stream.width, config.tokens) as add:
             for chunk in stream.chunks():
                 add(chunk)
         return stream.result(out)

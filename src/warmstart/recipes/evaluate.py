@@ -18,7 +18,7 @@ from warmstart.settings.using import (
 )
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import Task
-from warmstart.textfiles import missing, sha256_of
+from warmstart.textfiles import describe_missing, sha256_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ def _test_file(config: EvaluateConfig) -> str:
         option = "--target" if config.source else "--test"
         raise WarmstartError(f"{option} is missing (a translator takes --source and --target)")
     if not Path(file).is_file():
-        problem = "is a folder; name one file" if Path(file).is_dir() else missing(Path(file))
+        problem = (
+            "is a folder; name one file" if Path(file).is_dir() else describe_missing(Path(file))
+        )
         raise WarmstartError(f"--{'test' if config.test else 'target'} {file} {problem}")
     return file
 

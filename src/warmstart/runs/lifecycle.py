@@ -238,7 +238,7 @@ def explain_faults(command: str, run: RunFolder) -> Iterator[None]:
         safe = _safe(command, RunFolder(fault.place)) if fault.place else ""
         raise MovedFolderError(f"{fault}{safe}", fault.place) from fault
     except LostProcessError as fault:
-        safe = _safe(command, run) or _prepared(command, run)
+        safe = _safe(command, run) or _describe_preparation(command, run)
         raise LostProcessError(f"{fault}{safe}") from fault
     except StoppedError as stop:
         message = f"{stop}, as in: {resume_command(command, run)}"
@@ -280,7 +280,7 @@ def _safe(command: str, run: RunFolder) -> str:
     return f". {saved}; continue with: {resume_command(command, run)}"
 
 
-def _prepared(command: str, run: RunFolder) -> str:
+def _describe_preparation(command: str, run: RunFolder) -> str:
     """Say that tokenized text is kept, if there is any, and how to resume."""
     if not run.has_preparation:
         return ""

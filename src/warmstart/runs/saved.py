@@ -29,7 +29,7 @@ from warmstart.runs.facts import DataFile
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.base import Settings, suggestion
 from warmstart.settings.model import PRESETS, ModelConfig, ablation_warning, model_from_json
-from warmstart.textfiles import missing
+from warmstart.textfiles import describe_missing
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -136,7 +136,7 @@ def read_run(path: str | Path) -> SavedRun:
     """
     path = Path(path)
     if not path.is_dir():
-        problem = "is a file, not a run folder" if path.exists() else missing(path)
+        problem = "is a file, not a run folder" if path.exists() else describe_missing(path)
         raise WarmstartError(f"{path} {problem}")
     folder = run_folder(path)
     config = folder.config()

@@ -145,16 +145,16 @@ def stream_passages(random: Random) -> Iterator[tuple[str, list[Fact]]]:
     """Yield passages without end, with their facts."""
     while True:
         persons = _names(random)
-        places, works = _shuffled(PLACES + MORE_PLACES, random), _shuffled(WORKS, random)
+        places, works = _random_order(PLACES + MORE_PLACES, random), _random_order(WORKS, random)
         facts = []
         for person in persons:
             birth = 1880 + int(random.random() * 60)
-            for number in _shuffled(range(len(EVENTS)), random)[:NUM_EVENTS]:
+            for number in _random_order(range(len(EVENTS)), random)[:NUM_EVENTS]:
                 has_work = "{work}" in EVENTS[number].sentences[0]
                 thing = {"work": works.pop()} if has_work else {"place": places.pop()}
                 date = _date(birth + 12 * number, random)
                 facts.append(Fact(EVENTS[number], {"person": person, "date": date, **thing}))
-        facts = _shuffled(facts, random)
+        facts = _random_order(facts, random)
         sentences = (_pick(fact.event.sentences, random).format(**fact.slots) for fact in facts)
         yield " ".join(sentences), facts
 
@@ -163,7 +163,7 @@ def stream_retold(random: Random) -> Iterator[str]:
     """Yield passages that end by telling some of their facts again, in other words."""
     for passage, facts in stream_passages(random):
         again = []
-        for fact in _shuffled(facts, random)[:NUM_RETOLD]:
+        for fact in _random_order(facts, random)[:NUM_RETOLD]:
             told = [sentence.format(**fact.slots) for sentence in fact.event.sentences]
             again.append(_pick([other for other in told if other not in passage], random))
         yield " ".join((passage, *again))
@@ -178,7 +178,7 @@ def stream_questions(random: Random) -> Iterator[list[Question]]:
             while len(questions) < num:
                 if (asked := ask(passage, facts, random)) is not None:
                     questions.setdefault(asked.question, asked)
-        yield _shuffled(list(questions.values()), random)
+        yield _random_order(list(questions.values()), random)
 
 
 def _answerable(passage: str, facts: Sequence[Fact], random: Random) -> Question | None:
@@ -212,7 +212,7 @@ def _names(random: Random) -> list[str]:
     sides = []
     for slot in ("first", "last"):
         words = [word.english for word in neutral[slot].items]
-        sides.append(_shuffled(words, random)[:NUM_PERSONS])
+        sides.append(_random_order(words, random)[:NUM_PERSONS])
     return [" ".join(pair) for pair in zip(*sides, strict=True)]
 
 
@@ -226,7 +226,7 @@ def _pick(items: Sequence[T], random: Random) -> T:
     return items[int(random.random() * len(items))]
 
 
-def _shuffled(items: Sequence[T], random: Random) -> list[T]:
+def _random_order(items: Sequence[T], random: Random) -> list[T]:
     return sorted(items, key=lambda _: random.random())
 
 

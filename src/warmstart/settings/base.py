@@ -31,7 +31,7 @@ from typing import (
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
 from warmstart.jsonfiles import TYPE_NAMES, from_json, has_type, read_object, show
-from warmstart.textfiles import missing
+from warmstart.textfiles import describe_missing
 
 T = TypeVar("T")
 Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Server", "Machine"]
@@ -340,7 +340,7 @@ def _read_toml(path: Path, flag: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise WarmstartError(f"{flag}{path} {missing(path)}") from None
+        raise WarmstartError(f"{flag}{path} {describe_missing(path)}") from None
     except OSError as error:
         raise WarmstartError(f"{flag}{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # the decoders raise ValueErrors

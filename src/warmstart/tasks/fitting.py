@@ -103,7 +103,7 @@ class Epoch:
 def epochs_of(state: State, fit: Fit, task: FinetuningTask) -> tuple[Epoch, ...]:
     """Return the figures of each epoch that was validated."""
 
-    def compared(entry: Mapping[str, float]) -> float:
+    def compared_score(entry: Mapping[str, float]) -> float:
         scores = {name.removeprefix("valid_"): value for name, value in entry.items()}
         return task.compared_score(scores, fit.labels)
 
@@ -112,7 +112,7 @@ def epochs_of(state: State, fit: Fit, task: FinetuningTask) -> tuple[Epoch, ...]
             epoch=fit.epoch_of(int(entry["step"])),
             train_loss=entry["train_loss"],
             valid_loss=entry.get("valid_loss"),
-            valid_accuracy=compared(entry),
+            valid_accuracy=compared_score(entry),
             valid_f1=entry.get("valid_f1"),
             elapsed_s=entry["elapsed_s"],
         )

@@ -109,7 +109,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
     with tempfile.TemporaryDirectory(prefix="warmstart-launch-") as folder, restore_signals():
         job = Path(folder) / "job.json"
         write_json(job, {"command": command, "settings": settings.recorded()})
-        words = ["-m", "warmstart", command, "--config", str(job), *_unrecorded(settings)]
+        words = ["-m", "warmstart", command, "--config", str(job), *_unrecorded_flags(settings)]
         os.environ[LAUNCHER] = str(os.getpid())
         try:
             elastic_launch(_launch_config(num, Path(folder)), sys.executable)(*words)
@@ -124,7 +124,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
             raise WarmstartError(f"--processes {num}: none could be started: {reason}") from None
 
 
-def _unrecorded(settings: TrainingRun) -> Iterator[str]:
+def _unrecorded_flags(settings: TrainingRun) -> Iterator[str]:
     """Yield the flags that are not among the recorded settings."""
     for setting in settings.declared():
         value = getattr(settings, setting.name)

@@ -34,7 +34,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.signals import Interrupt, listening
+from warmstart.signals import Interrupt, listen
 from warmstart.training.distributed import (
     ShardedModel,
     shard_optimizers,
@@ -113,7 +113,7 @@ class Trainer:
         record = Record(run, self.state.step, track) if run else None
         with (
             closing(record) if record else nullcontext(),
-            listening() as interrupt,
+            listen() as interrupt,
             progress.bar(title, self.settings.steps, "step", self.state.step) as bar,
             watch_connection(),
         ):
