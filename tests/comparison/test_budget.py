@@ -161,9 +161,15 @@ def test_trials_are_left_out_before_cells(
 @pytest.mark.parametrize(
     ("seconds", "advice"),
     [
-        (47, "Leave out more: --trials 1 --arms warm,tfidf --seeds 0,1,2 --labels 16 --epochs 8"),
-        (20, "Leave out more: --trials 1 --arms warm,tfidf --seeds 0,1,2 --labels 16 --epochs 6"),
-        (1, "Nothing less is worth comparing; --minutes 1 is enough"),
+        (
+            47,
+            "as with --trials 1 --arms warm,tfidf --seeds 0,1,2 --labels 16 --epochs 8, or give it",
+        ),
+        (
+            20,
+            "as with --trials 1 --arms warm,tfidf --seeds 0,1,2 --labels 16 --epochs 6, or give it",
+        ),
+        (1, "Nothing less is worth comparing: give it --minutes 1"),
     ],
 )
 def test_minutes_into_which_nothing_fits_say_what_to_leave_out(

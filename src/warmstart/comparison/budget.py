@@ -173,11 +173,11 @@ def _way_out(
     minutes: float,
 ) -> str:
     """Say what else to leave out, as options to paste, or how many minutes to give."""
-    enough = f"--minutes {-(-minutes // 0.5) / 2:g} is enough for it."
+    enough = f"give it --minutes {-(-minutes // 0.5) / 2:g}"
     for smaller in _even_smaller(config, plan):
         if total_s(smaller, plan, paces) <= left_s:
-            return f"Leave out more: {_describe(smaller)}; or {enough}"
-    return f"Nothing less is worth comparing; {enough}"
+            return f"Leave out more, as with {_describe(smaller)}, or {enough}"
+    return f"Nothing less is worth comparing: {enough}"
 
 
 def _even_smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
