@@ -5,6 +5,7 @@ Written JSON is strict: a number that is not finite becomes null.
 
 import json
 import math
+import os
 import reprlib
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -43,7 +44,8 @@ def read_object(file: Path) -> dict[str, Any]:
         raise WarmstartError(f"{file} {'is not a file' if file.exists() else 'does not exist'}")
     try:
         with file.open("rb") as stream:
-            content = stream.read(LARGEST_FILE + 1)
+            size = os.fstat(stream.fileno()).st_size  # read(n) allocates n bytes, however few come
+            content = stream.read(min(size, LARGEST_FILE) + 1)
     except OSError as error:
         raise WarmstartError(f"{file} cannot be read: {error.strerror}") from None
     return parse_object(content, file)
