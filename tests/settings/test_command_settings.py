@@ -9,7 +9,7 @@ from warmstart.commands import COMMANDS
 from warmstart.comparison.commands import CompareConfig
 from warmstart.errors import WarmstartError
 from warmstart.look.commands import LookExploreConfig
-from warmstart.settings.base import Settings
+from warmstart.settings.base import Setting, Settings
 from warmstart.settings.training import MAX_PASSES, PretrainConfig, TrainTranslatorConfig
 
 ALL = [command.settings for commands in COMMANDS.values() for command in commands]
@@ -43,6 +43,12 @@ def test_defaults_are_within_their_own_limits(settings: type[Settings]) -> None:
     built = settings.from_values(values)
     assert built.changed_from(built.recorded()) == []
     assert settings.from_values({**values, **built.recorded()}) == built
+
+
+@pytest.mark.parametrize("setting", [s for c in ALL for s in c.declared() if s.short == "-o"])
+def test_no_command_writes_a_file_called_dash(setting: Setting) -> None:
+    with pytest.raises(WarmstartError, match="-o - does not stand for standard output"):
+        setting.check("-")
 
 
 @given(st.integers(1, 10**18), st.integers(2, 10**6), st.integers(3, 4096))

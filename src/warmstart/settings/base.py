@@ -138,6 +138,9 @@ class Setting:
         """Refuse an empty or impossible file name, and text that is not UTF-8."""
         if not value and self.is_path:
             raise WarmstartError(f"{self.flag} is empty: {self.help}")
+        if value == "-" and self.short == "-o":
+            instead = "leave out -o to print the result" if self.allows_none else self.help
+            raise WarmstartError(f"-o - does not stand for standard output: {instead}")
         if "\0" in value and self.is_path:
             raise WarmstartError(f"{self.flag} {value!r} is not allowed: it has a NUL character")
         if value != value.encode(errors="ignore").decode():
