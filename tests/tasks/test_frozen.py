@@ -74,6 +74,11 @@ def test_a_text_is_read_once(tiny: ModelConfig, cpu: Runtime) -> None:
     assert not np.array_equal(known.of(model, TRAIN, batches, "cls")[:, 0], first[:, 0])
 
 
+def test_the_number_of_a_setting_keeps_its_meaning() -> None:
+    assert describe_head(6) == "last pooling, C 0.1"  # as before the choice of the scaling
+    assert describe_head(16) == "cls pooling, C 0.1, dimensions keep their spread"
+
+
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_the_head_is_the_regression_on_scaled_vectors(num_classes: int) -> None:
     vectors, classes = _draw(60, num_classes)

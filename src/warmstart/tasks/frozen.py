@@ -32,7 +32,11 @@ Floats = NDArray[np.float64]
 STRENGTHS = (0.01, 0.1, 0.001, 1.0, 0.0001)  # of C, the default first
 Scaling = Literal["each", "all"]  # to variance one: each dimension, or all by one factor
 Setting = tuple[Pooling, Scaling, float]
-SETTINGS: tuple[Setting, ...] = tuple(product(get_args(Pooling), get_args(Scaling), STRENGTHS))
+# Comparisons record the number of a setting: a new choice goes to the end.
+SETTINGS: tuple[Setting, ...] = tuple(
+    (pooling, scaling, c)
+    for scaling, pooling, c in product(get_args(Scaling), get_args(Pooling), STRENGTHS)
+)
 ABSENT = -30.0  # logit of a class that no training text has
 
 
