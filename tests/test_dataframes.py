@@ -122,7 +122,8 @@ class Split:
     ("table", "problem"),
     [
         (5, "int has no rows"),
-        (pl.DataFrame(COLUMNS).lazy(), "LazyFrame has no rows"),
+        (pl.DataFrame(COLUMNS).lazy(), r"LazyFrame has no rows yet: add \.collect\(\);"),
+        (iter(RECORDS), "has no rows yet: give list"),
         ([("fine", "pos")], r"its first row is \('fine', 'pos'\), whose columns have no names"),
         ([{"text": "a"}, "b"], "row 2 is 'b', not a dict"),
         ({"text": ["a", "b"], "label": ["c"]}, "label expected length 2 but got length 1"),

@@ -103,13 +103,20 @@ def _columns(value: Any, title: str) -> dict[str, Any]:
             ]
             return _distinct(table.column_names, named, title)
     if not hasattr(value, "__len__"):  # neither rows nor columns
-        raise TypeError(f"{type(value).__name__} has no rows")
+        raise TypeError(f"{type(value).__name__} has no rows{_rows_of(value)}")
     first = next(iter(value), None)
     if isinstance(first, list | tuple) or getattr(value, "ndim", 1) > 1:
         raise TypeError(f"its first row is {reprlib.repr(first)}, whose columns have no names")
     if isinstance(first, Mapping):
         return _columns_of_records(list(value))
     return {str(getattr(value, "name", None) or "text"): value}
+
+
+def _rows_of(value: Any) -> str:
+    """Say how to get the rows of what has not computed or read them yet."""
+    if hasattr(value, "collect"):  # a lazy frame of polars
+        return " yet: add .collect()"
+    return " yet: give list(…) of it" if isinstance(value, Iterable) else ""
 
 
 def class_names(schema: Any) -> dict[str, Sequence[str]]:
