@@ -81,6 +81,38 @@ def test_everything_else_in_the_file_is_kept(
         assert path.read_bytes().decode() == content.format(label)
 
 
+AS_WRITTEN = {
+    "line-ends.csv": (
+        'text,label\n"one,\r\ntwo",{}\n\n"thr""ee",old',
+        "",
+        'a "b", c',
+        '"a ""b"", c"',
+    ),
+    "quotes.csv": ('\ufeff"text";"label";"n"\r\n"no";{};"1"\n\r\n"x";"";""\n', '"old"', "x", '"x"'),
+    "numbers.jsonl": (
+        '{{"text":"a","x": NaN,"label":{}, "y":1.10}}\r\n\n{{ "label":"é","text":"c"}}',
+        *("null", 'a "b"', '"a \\"b\\""'),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AS_WRITTEN)
+def test_not_a_byte_changes_beside_the_label(tmp_path: Path, name: str) -> None:
+    content, before, label, after = AS_WRITTEN[name]
+    path = tmp_path / name
+    path.write_bytes(content.format(before).encode())
+    write_label(path, 0, label, read_label_table(path).version)
+    assert path.read_bytes().decode() == content.format(after)
+    assert read_label_table(path).texts[0].label == label
+
+
+def test_a_new_column_of_labels_keeps_the_ends_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text,"n,o"\n"a\r\nb",1\r\n\nc,2')
+    write_label(path, 1, "x", read_label_table(path).version)
+    assert path.read_bytes() == b'text,"n,o",label\n"a\r\nb",1,\r\n\nc,2,x'
+
+
 def test_labels_are_as_private_as_the_file_was(table: Path) -> None:
     table.chmod(0o600)
     write_label(table, 0, "good", read_label_table(table).version)

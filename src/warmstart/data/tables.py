@@ -94,11 +94,11 @@ class Table:
             case _:
                 return self._rows_of_cells(self._cells())
 
-    def header(self) -> list[Any]:
-        """Return the names in the first row as they are there; none where each cell has its own."""
+    def header_line(self) -> int | None:
+        """Return the number of the line where the header begins; None: there is none."""
         if format_of(self.path) in ("jsonl", "parquet") or not self.layout.has_header:
-            return []
-        return next((cells for _, cells in self._cells() if _has_content(cells)), [])
+            return None
+        return next(number for number, cells in self._cells() if _has_content(cells))
 
     def _cells(self) -> Iterator[Cells]:
         if self.dialect is None:

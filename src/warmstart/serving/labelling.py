@@ -1,10 +1,12 @@
 """The table that people label on the page: read for the page, written again after every label."""
 
-import csv
 import io
+import json
+import re
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +18,7 @@ from starlette.routing import Route
 
 from warmstart.data.columns import label_name
 from warmstart.data.detection import normal
-from warmstart.data.outputs import json_line, quote_formula
+from warmstart.data.outputs import quote_formula
 from warmstart.data.table_files import Dialect
 from warmstart.data.tables import DEFAULT, Table, open_table
 from warmstart.errors import WarmstartError
@@ -32,6 +34,7 @@ from warmstart.textfiles import format_of, is_compressed, sha256_of
 MOST_ROWS = 10_000
 MOST_BYTES = 1 << 23  # the whole file is written again after every label
 _MOST_CHARS = 200  # of a label
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True)
@@ -49,23 +52,62 @@ class LabelTable:
 
     version: str
     dialect: Dialect | None  # of .csv and .tsv
-    header: Sequence[str]  # as it is in the file
+    parts: Sequence[str]  # of the file, as they are: the header, and every row
+    rows: Sequence[int]  # the part that each text is in
     texts: Sequence[TextToLabel]
-    records: Sequence[dict[str, Any]]  # all cells of each row
     column: str  # of the labels
+    position: int  # of that column; the number of the other columns if it is new
+    missing: Mapping[int, str]  # what parts without that column get in it
 
     def with_label(self, row: int, label: str) -> bytes:
-        """Return the content of the file with a label; every other cell is as it was."""
-        records = [{**cells, self.column: cells.get(self.column, "")} for cells in self.records]
-        records[row][self.column] = label
+        """Return the content of the file with a label; all else in it is as it was."""
+        cells = {**self.missing, self.rows[row]: label}
+        parts = (self._set(p, cells[n]) if n in cells else p for n, p in enumerate(self.parts))
+        return "".join(parts).encode()
+
+    def _set(self, part: str, cell: str) -> str:
         if self.dialect is None:
-            return b"".join(map(json_line, records))
-        rows = [self.header, *(list(record.values()) for record in records)]
-        if not self.dialect.is_quoted:
-            return "".join(f"{self.dialect.delimiter.join(cells)}\r\n" for cells in rows).encode()
-        text = io.StringIO(newline="")
-        csv.writer(text, delimiter=self.dialect.delimiter).writerows(rows)
-        return text.getvalue().encode()
+            return set_value(part, self.column, cell)
+        return set_field(part, self.position, cell, self.dialect)
+
+
+def set_field(row: str, position: int, cell: str, dialect: Dialect) -> str:
+    """Return a row of a .csv or .tsv file with another cell, or with one more at its end."""
+    body = row.removesuffix("\n").removesuffix("\r")
+    plain = rf"[^{re.escape(dialect.delimiter)}]*"
+    field = re.compile(rf'"(?:[^"]++|"")*+"|{plain}' if dialect.is_quoted else plain)
+    fields, place = [], -1
+    while place < len(body):
+        found = field.match(body, place + 1)
+        assert found is not None, body
+        fields.append(found.group())
+        place = found.end()
+    is_usual = all(other.startswith('"') for other in fields)
+    if dialect.is_quoted and (is_usual or dialect.delimiter in cell or '"' in cell):
+        cell = '"{}"'.format(cell.replace('"', '""'))
+    fields[position : position + 1] = [cell]
+    return dialect.delimiter.join(fields) + row[len(body) :]
+
+
+def set_value(line: str, name: str, value: str) -> str:
+    """Return a JSON object with another value of a key, or with one more key at its end."""
+    scan = json.JSONDecoder().raw_decode
+    written, place = json.dumps(value, ensure_ascii=False), line.index("{")
+    while line[place] != "}":
+        key, end = scan(line, _next_place(line, place + 1))
+        start = _next_place(line, _next_place(line, end) + 1)  # after the colon
+        _, end = scan(line, start)
+        if key == name:
+            return line[:start] + written + line[end:]
+        place = _next_place(line, end)
+    return f"{line[:end]}, {json.dumps(name, ensure_ascii=False)}: {written}{line[end:]}"
+
+
+def _next_place(line: str, place: int) -> int:
+    """Return where the next character is that is no white space of JSON."""
+    found = _BLANKS.match(line, place)
+    assert found is not None
+    return found.end()
 
 
 def read_label_table(path: Path, tables: TableFormat = DEFAULT) -> LabelTable:
@@ -84,24 +126,46 @@ def read_label_table(path: Path, tables: TableFormat = DEFAULT) -> LabelTable:
             f"--label {path} has no header, so a column of labels cannot be added; name its "
             "columns in its first row"
         )
-    rows = [row for row in table.rows() if row.record]
+    every = list(table.rows())
+    rows = [row for row in every if any(cell not in ("", None) for cell in row.record.values())]
     if not 0 < len(rows) <= MOST_ROWS:
         raise WarmstartError(f"--label {path} has {len(rows):,} rows: 1 to {MOST_ROWS:,} may be")
+    names, header = table.layout.names, table.header_line()
     column = _label_column(table, label_name(tables.columns))
-    texts = [
-        TextToLabel(row.text("text"), _text(row.values.get("text2")), _label(row.record, column))
-        for row in rows
-    ]
-    records = [dict(row.record) for row in rows]
-    header = [*table.header(), *([] if column in table.layout.names else [column])]
-    return LabelTable(version, table.dialect, header, texts, records, column)
+    starts = sorted({1, header or 1, *(row.number for row in every)})
+    part_of = {number: part for part, number in enumerate(starts)}
+    missing = {part_of[row.number]: "" for row in rows if column not in row.record}
+    if header and column not in names:
+        missing[part_of[header]] = column
+    return LabelTable(
+        version,
+        table.dialect,
+        _cut(path.read_bytes().removeprefix(BOM_UTF8), starts),
+        [part_of[row.number] for row in rows],
+        [
+            TextToLabel(
+                row.text("text"), _text(row.values.get("text2")), _label(row.record, column)
+            )
+            for row in rows
+        ],
+        column,
+        names.index(column) if column in names else len(names),
+        missing,
+    )
+
+
+def _cut(content: bytes, starts: Sequence[int]) -> list[str]:
+    """Cut a file before each line, from 1, where a part of it begins."""
+    lines = io.BytesIO(content).readlines()
+    bounds = pairwise([*starts, len(lines) + 1])
+    return [b"".join(lines[start - 1 : end - 1]).decode() for start, end in bounds]
 
 
 def _label_column(table: Table, named: str) -> str:
     return next((name for name in table.layout.names if normal(name) == normal(named)), named)
 
 
-def _label(record: dict[str, Any] | Any, column: str) -> str:
+def _label(record: Mapping[str, Any], column: str) -> str:
     return "" if record.get(column) is None else str(record[column]).strip()
 
 
@@ -116,8 +180,8 @@ def write_label(
     table = read_label_table(path, tables)
     if table.version != version:
         raise RefusedError(409, f"{path.name} was changed since this page read it: reload the page")
-    if row >= len(table.records):
-        raise RefusedError(422, f"row {row}: {path.name} has {len(table.records):,} rows")
+    if row >= len(table.rows):
+        raise RefusedError(422, f"row {row}: {path.name} has {len(table.rows):,} rows")
     is_plain = table.dialect is not None and not table.dialect.is_quoted
     if is_plain and '"' in label:  # which the reader might take for quoting
         raise RefusedError(422, f"the label {label!r} has quotes, which {path.name} has not")
