@@ -40,6 +40,7 @@ LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
 SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
 LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
 MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
+ROW_BYTES = 128  # that a row or line counts besides its own: it takes memory even if it is empty
 # Raised when a damaged file is opened or decompressed.
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
@@ -273,14 +274,20 @@ def _as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO | _Recoded:
 
 def max_bytes(path: Path) -> int | None:
     """Return how many bytes a compressed file may expand to, None if it is not compressed."""
-    return max(SAFE_BYTES, MAX_EXPANSION * path.stat().st_size) if is_compressed(path) else None
+    return most_expanded(path.stat().st_size) if is_compressed(path) else None
+
+
+def most_expanded(size: int) -> int:
+    """Return how many bytes a compressed file of a size may expand to."""
+    return max(SAFE_BYTES, MAX_EXPANSION * size)
 
 
 def bomb_error(name: str) -> WarmstartError:
     """Return the error for a small file that decompresses to far too much."""
     return WarmstartError(
-        f"{name} decompresses to more than {MAX_EXPANSION} times its size, which is unusual for "
-        "text; decompress it yourself if this is intended"
+        f"{name} decompresses to more than {MAX_EXPANSION} times its size (a row counts "
+        f"{ROW_BYTES} bytes more than it has), which is unusual for text; if this is intended, "
+        "save it as uncompressed text"
     )
 
 
@@ -289,7 +296,7 @@ def _read_stream(stream: BinaryIO | _Recoded, name: str, limit: int | None) -> I
     try:
         while raw := stream.readline(LONGEST_LINE + 1):
             number += 1
-            num_bytes += len(raw)
+            num_bytes += ROW_BYTES + len(raw)
             if len(raw) > LONGEST_LINE:
                 raise WarmstartError(f"{name} line {number} is longer than {LONGEST_LINE:,} bytes")
             if limit is not None and num_bytes > limit:

@@ -173,6 +173,26 @@ def test_parquet_text_that_is_not_utf8(tmp_path: Path) -> None:
         _rows(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "num", "is_refused"),
+    [("good", 10_000, True), ("x" * 1000, 200, True), ("a", 500, False)],
+)
+def test_a_small_parquet_file_of_many_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, num: int, is_refused: bool
+) -> None:
+    monkeypatch.setattr("warmstart.textfiles.SAFE_BYTES", 100_000)
+    monkeypatch.setattr("warmstart.textfiles.MAX_EXPANSION", 2)
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"text": [text] * num, "label": ["x"] * num}), path)
+    if is_refused:
+        with pytest.raises(
+            WarmstartError, match=r"bomb\.parquet decompresses to more than 2 times"
+        ):
+            _rows(path)
+    else:
+        assert len(_rows(path)) == num
+
+
 def test_a_key_or_a_column_that_stands_there_twice(tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"text": "a", "label": "x"}\n{"text": "b", "text": "c", "label": "x"}\n')

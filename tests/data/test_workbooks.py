@@ -111,8 +111,8 @@ def test_a_workbook_that_expands_without_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _workbook(tmp_path / "a.xlsx", *[("text", "label")] * 5000)
-    monkeypatch.setattr("warmstart.data.workbooks.SAFE_BYTES", 1000)
-    monkeypatch.setattr("warmstart.data.workbooks.MAX_EXPANSION", 2)
+    monkeypatch.setattr("warmstart.textfiles.SAFE_BYTES", 1000)
+    monkeypatch.setattr("warmstart.textfiles.MAX_EXPANSION", 2)
     with pytest.raises(WarmstartError, match="decompresses to more than"):
         _rows(path)
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from warmstart.dataframes import class_names, name_classes
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import UNREADABLE, format_of, open_seekable, read_lines
+from warmstart.textfiles import (
+    ROW_BYTES,
+    UNREADABLE,
+    bomb_error,
+    format_of,
+    most_expanded,
+    open_seekable,
+    read_lines,
+)
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _DECIMAL_COMMAS = re.compile(r"([^,]|(?<=\d),(?=\d))*")
@@ -185,13 +193,18 @@ def read_parquet(path: Path) -> Iterator[Record]:
 
     number = 0
     with open_seekable(path) as stream:
+        most = most_expanded(stream.seek(0, 2))
         try:
             table = pq.ParquetFile(stream)
             names = table.schema_arrow.names
             if (repeated := _first_repeated(names)) is not None:
                 raise WarmstartError(f"{path}: the column {repeated} occurs more than once")
             classes = class_names(table.schema_arrow)
+            num_bytes = ROW_BYTES * table.metadata.num_rows
             for batch in table.iter_batches(batch_size=1024):
+                num_bytes += batch.nbytes + batch.num_rows * batch.num_columns
+                if num_bytes > most:
+                    raise bomb_error(str(path))
                 columns = dict(zip(names, map(_values, batch.columns), strict=True))
                 for name in classes.keys() & columns.keys():
                     columns[name] = name_classes(columns[name], classes[name])

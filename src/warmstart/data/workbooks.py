@@ -18,7 +18,13 @@ from typing import IO, Any, BinaryIO
 
 from warmstart.data.detection import MOST_COLUMNS
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import MAX_EXPANSION, SAFE_BYTES, UNREADABLE, bomb_error, open_seekable
+from warmstart.textfiles import (
+    MAX_EXPANSION,
+    UNREADABLE,
+    bomb_error,
+    most_expanded,
+    open_seekable,
+)
 
 MOST_ROWS = 1 << 20  # of a sheet, as Excel and LibreOffice have
 SAFE_MEMORY = 1 << 29  # bytes; enough for 12 million cells
@@ -62,7 +68,7 @@ def _refuse_zip_bomb(path: Path, stream: BinaryIO) -> None:
     size = 0
     with suppress(*_BROKEN_ZIP), zipfile.ZipFile(stream) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    if size > max(SAFE_BYTES, MAX_EXPANSION * path.stat().st_size):
+    if size > most_expanded(path.stat().st_size):
         raise bomb_error(str(path))
 
 
