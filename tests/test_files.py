@@ -2,6 +2,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,34 @@ def test_what_a_link_points_at_is_written(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert path.read_bytes() == b"new"
     assert _names(tmp_path / "far") == ["file"]
+
+
+@contextmanager
+def _another_user() -> Iterator[None]:
+    """Be a user whom permissions bind: root is not."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_a_folder_that_may_be_written_to_but_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o333)
+    monkeypatch.chdir(tmp_path)
+    try:
+        with _another_user():
+            write_whole(Path("file"), b"content")
+            with whole_folder(Path("folder")) as temporary:
+                write_whole(temporary / "inside", b"content")
+    finally:
+        tmp_path.chmod(0o700)
+    assert _names(tmp_path) == ["file", "folder"]
 
 
 def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:

@@ -282,13 +282,21 @@ def test_what_an_earlier_process_left_is_taken_over(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_file_whose_folder_is_removed_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["removed", "renamed", "replaced"])
+def test_a_file_whose_folder_is_gone_says_so(tmp_path: Path, kind: str) -> None:
     def write() -> None:
         with whole_file(tmp_path / "a" / "table.csv"):
-            shutil.rmtree(tmp_path / "a")
+            (tmp_path / "a").rename(tmp_path / "b")
+            if kind == "removed":
+                shutil.rmtree(tmp_path / "b")
+            elif kind == "replaced":
+                (tmp_path / "a").mkdir()
 
-    with pytest.raises(FileNotFoundError, match=r"table\.csv"):
+    with pytest.raises(
+        WarmstartError, match=r"a was moved or removed while table\.csv was written"
+    ):
         write()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_mistake_of_a_failed_job_deletes_no_other_files(tmp_path: Path) -> None:

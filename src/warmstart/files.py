@@ -68,6 +68,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
                 yield file
             if identity(path) not in (before, None):
                 raise _written_by_others(path)
+            if not temporary.exists():
+                moved = f"{path.parent} was moved or removed while {path.name} was written"
+                raise MovedFolderError(f"{moved}; nothing was written", None)
             replace(temporary, path)
         flush_folder(path.parent)
 
@@ -310,7 +313,10 @@ def flush_folder(path: Path) -> None:
     """Make the names in a folder durable, where the file system supports it."""
     if not HAS_FOLDER_HANDLES:
         return
-    handle = open_at(path, os.O_RDONLY)
+    try:
+        handle = open_at(path, os.O_RDONLY)
+    except PermissionError:  # it may be written to, but not listed
+        return
     try:
         os.fsync(handle)
     except OSError as error:
@@ -401,8 +407,11 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove_leftovers_of(path: Path) -> None:
-    """Remove what killed writes of one file or folder left beside it."""
-    for neighbour in list(path.parent.iterdir()):
+    """Remove what killed writes of one file or folder left beside it, where names can be listed."""
+    neighbours: list[Path] = []
+    with suppress(PermissionError):
+        neighbours += path.parent.iterdir()
+    for neighbour in neighbours:
         if final_name(neighbour) == path.name[:_NAME_CHARS]:
             _remove_unlocked(neighbour)
 

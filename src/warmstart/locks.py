@@ -7,7 +7,7 @@ place. What a job writes and deletes is therefore addressed through the folder t
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,7 +120,9 @@ def place_of(handle: int) -> Path | None:
     if path is None or path.name.endswith(_DELETED):
         return None
     status = os.fstat(handle)
-    return path if identity(path) == (status.st_dev, status.st_ino) else None
+    with suppress(PermissionError):  # a folder above may not be searched
+        return path if identity(path) == (status.st_dev, status.st_ino) else None
+    return None
 
 
 def _path_of(handle: int) -> Path | None:
