@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from command_line import run, succeed
 from hub_folders import save_random
+from warmstart.interop import hub_download
 
 constants = pytest.importorskip("huggingface_hub.constants")
 pytest.importorskip("transformers")
 
 COMMIT = "c0ffee" * 6 + "c0ff"
+SLOW_BYTES = 100
 
 
 @dataclass
@@ -31,6 +33,8 @@ class LocalHub:
     hidden: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
     claims: dict[str, Any] = field(default_factory=dict)  # instead of what is true
+    slow: str = ""  # what is sent byte by byte, until `given_up`
+    given_up: Event = field(default_factory=Event)
     url: str = ""
 
     def files(self) -> dict[str, bytes]:
@@ -97,8 +101,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("ETag", f'"{hashlib.sha1(content).hexdigest()}"')
         self.send_header("X-Repo-Commit", COMMIT)
         self.end_headers()
-        if not is_head:
-            self.wfile.write(content)
+        if is_head:
+            return
+        if self.hub.slow and self.hub.slow in self.path:
+            for byte in content[:SLOW_BYTES]:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                self.hub.given_up.wait(0.1)
+            content = content[SLOW_BYTES:]
+        self.wfile.write(content)
 
 
 @pytest.fixture
@@ -199,3 +210,17 @@ def test_a_hub_that_does_not_answer(
     done = run("import hf:someone/tiny-bert -o {out}", out=tmp_path / "run")
     assert done.code == 2
     assert "could not be downloaded" in done.err
+
+
+@pytest.mark.parametrize("slow", ["/api/models/", "resolve"])
+def test_a_hub_that_sends_byte_by_byte_is_given_up(
+    local_hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    monkeypatch.setattr(hub_download, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(hub_download, "LEAST_SPEED", 10**9)
+    local_hub.slow = slow
+    done = run("import hf:someone/tiny-bert -o {out}", out=tmp_path / "run")
+    local_hub.given_up.set()
+    assert done.code == 2
+    assert "did not arrive within 2" in done.err
+    assert not (tmp_path / "run").exists()

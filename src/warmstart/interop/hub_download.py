@@ -1,16 +1,22 @@
 """Download a public model from the Hugging Face hub: weights as safetensors, never a pickle."""
 
-import glob
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
+from typing import TypeVar
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.formats import duration
 from warmstart.interop.formats import quiet
 from warmstart.runs.facts import HubSource
+
+T = TypeVar("T")
 
 PREFIX = "hf:"
 WEIGHTS = (".safetensors", ".safetensors.index.json")
@@ -18,6 +24,8 @@ SMALL = (".json", ".txt", ".model", ".spm")  # settings and vocabularies
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 MOST_FILES = 1_000
 MAX_GB = 8.0  # of all files together: more than any model that fits a small machine
+PATIENCE_S = 300.0  # for an answer of any size
+LEAST_SPEED = 50_000  # bytes a second, over a whole file
 
 
 def is_hub_name(folder: str) -> bool:
@@ -35,15 +43,16 @@ def download(folder: str) -> tuple[Path, HubSource]:
         raise WarmstartError(f"{folder} must be hf:OWNER/NAME, as in hf:google/bert_uncased_L-4")
     hub = _library().HfApi()
     with _explain_failures(folder), quiet():
-        info = hub.model_info(name, revision=revision or None, files_metadata=True)
+        model_info = partial(hub.model_info, name, revision=revision or None, files_metadata=True)
+        info = _within(PATIENCE_S, folder, model_info)
         files = [file for file in info.siblings or () if "/" not in file.rfilename]
         wanted = set(_wanted_files(folder, [file.rfilename for file in files]))
-        sizes = [
-            -1 if file.size is None else file.size for file in files if file.rfilename in wanted
-        ]
-        if not _COMMIT.fullmatch(info.sha or "") or min(sizes) < 0:  # it names a folder here
+        asked = [file for file in files if file.rfilename in wanted]
+        sizes = {file.rfilename: -1 if file.size is None else file.size for file in asked}
+        is_commit = _COMMIT.fullmatch(info.sha or "")  # it names a folder here
+        if not is_commit or min(sizes.values()) < 0:
             raise WarmstartError(f"{folder}: the hub gives no commit, or no size of a file")
-        size_gb = sum(sizes) / 1e9
+        size_gb = sum(sizes.values()) / 1e9
         if size_gb > MAX_GB:
             raise WarmstartError(
                 f"{folder} has {size_gb:.1f} GB of weights, more than the {MAX_GB:g} GB that "
@@ -56,9 +65,33 @@ def download(folder: str) -> tuple[Path, HubSource]:
             licence=licence if isinstance(licence, str) else None,
         )
         progress.say(f"downloading {source} ({size_gb * 1000:,.0f} MB)")
-        patterns = sorted(map(glob.escape, wanted))
-        path = hub.snapshot_download(name, revision=info.sha, allow_patterns=patterns)
-    return Path(path), source
+        for file, size in sorted(sizes.items()):
+            fetch = partial(hub.hf_hub_download, name, file, revision=info.sha)
+            path = _within(PATIENCE_S + size / LEAST_SPEED, folder, fetch)
+    return Path(path).parent, source
+
+
+def _within(seconds: float, folder: str, work: Callable[[], T]) -> T:
+    """Return what work returns within a time; the library waits as long as bytes trickle in."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()  # a thread of a pool would be waited for at the end
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():  # the library gave up
+            raise
+        raise WarmstartError(
+            f"{folder} did not arrive within {duration(seconds)}, at less than "
+            f"{LEAST_SPEED / 1000:g} kB a second: try again later, or import a folder that was "
+            "downloaded elsewhere"
+        ) from None
 
 
 def _wanted_files(folder: str, names: Sequence[str]) -> list[str]:
