@@ -140,6 +140,18 @@ def test_changed_and_missing_files_are_named_with_the_remedy(folder: Path, here:
     assert "drift is not reported" in ran.err
 
 
+@pytest.mark.parametrize("named", ["parts", "parts/*.tsv", "./**/a?.tsv"])
+def test_no_folder_is_searched_for_the_files_of_a_run(folder: Path, here: Path, named: str) -> None:
+    (here / "parts").mkdir()
+    rows = read_labelled_rows(folder / "english" / "train.tsv")
+    write_labelled(here / "parts" / "a1.tsv", rows[:40])
+    write_labelled(here / "parts" / "a2.tsv", rows[40:80])
+    succeed(f"finetune --train '{named}' -o mine {SHAPE} --epochs 1 {MACHINE}")
+    write_labelled(here / "parts" / "a3.tsv", rows[80:90])
+    said = succeed("predict mine --text fine --unusual").err
+    assert "80 usual texts to compare with" in said
+
+
 @pytest.mark.parametrize("named", ["http://127.0.0.1:9/train.tsv", "/proc/self/maps", "{other}"])
 def test_a_run_of_somebody_else_makes_nothing_be_read(folder: Path, here: Path, named: str) -> None:
     other = write_labelled(here / "other.tsv", [("private", "a"), ("letters", "b")])

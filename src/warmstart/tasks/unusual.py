@@ -10,9 +10,11 @@ The vectors of a model would not do: the last layer of a fine-tuned one knows on
 labels apart, and texts of another language lie among the others there.
 """
 
+import fnmatch
+import glob
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -36,7 +38,7 @@ from warmstart.tasks.labelled_data import map_texts, read_all_texts
 from warmstart.tasks.latent_semantics import units_of
 from warmstart.tasks.registry import choose_task, finetuning_task
 from warmstart.tasks.text_model import TextModel
-from warmstart.textfiles import expand, is_one_of
+from warmstart.textfiles import is_one_of
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import HashingVectorizer
@@ -172,8 +174,7 @@ def trained_texts(saved: SavedRun, model: TextModel) -> tuple[Dataset, Finetunin
     names = [setting.name for setting in LabelledFiles.declared()]
     settings = saved.recorded(LabelledFiles, *(n for n in names if n in saved.settings))
     try:
-        _check_files(saved, settings)
-        settings = choose_task(settings)
+        settings = choose_task(_unchanged_files(saved, settings))
         task = finetuning_task(settings.task)
         texts = read_all_texts(settings, task)
     except WarmstartError as problem:
@@ -183,18 +184,34 @@ def trained_texts(saved: SavedRun, model: TextModel) -> tuple[Dataset, Finetunin
     return map_texts(texts, model.text_reader(settings.pieces)), task
 
 
-def _check_files(saved: SavedRun, settings: LabelledFiles) -> None:
-    """Refuse files other than those that a run was trained on: it may be somebody else's."""
+def _unchanged_files(saved: SavedRun, settings: LabelledFiles) -> LabelledFiles:
+    """Return settings that name single files, all of them those that the run was trained on.
+
+    The run may be somebody else's: other files are refused, and no folder is searched for files.
+    """
     one = (settings.valid, settings.valid_labels)
-    names = [*settings.train, *settings.train_labels, *filter(None, one)]
-    if url := next(filter(is_url, names), None):
+    if url := next(
+        filter(is_url, [*settings.train, *settings.train_labels, *filter(None, one)]), None
+    ):
         raise WarmstartError(f"{url} is not fetched, because it is a run that names it")
     folder = saved.folder
     listed = from_json(InputFiles, folder.read_json(folder.data_file), folder.data_file).files
-    known = {entry.sha256 for entry in listed}
-    for file in expand(names):
-        if not is_one_of(file, known):
+    known, paths = {entry.sha256 for entry in listed}, [entry.path for entry in listed]
+    train = tuple(path for name in settings.train for path in _files_of(name, paths))
+    for file in (*train, *settings.train_labels, *filter(None, one)):
+        if not is_one_of(Path(file), known):
             raise WarmstartError(f"{file} has changed since {saved.path} was trained on it")
+    return replace(settings, train=train)
+
+
+def _files_of(name: str, listed: Sequence[str]) -> list[str]:
+    """Return those of the listed files that a file, a folder or a pattern stands for."""
+    path = Path(name)
+    if path.is_dir():
+        return [file for file in listed if Path(file).is_relative_to(path)] or [name]
+    if path.is_file() or not glob.has_magic(name):
+        return [name]
+    return fnmatch.filter(listed, str(path).replace("**/", "*")) or [name]
 
 
 def read_usual_texts(path: Path, tables: TableFormat, model: TextModel) -> Dataset:
