@@ -6,6 +6,13 @@ from pathlib import Path
 OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
 
 
+# What allocators say on each device, and the loader of libraries.
+_MEMORY = (
+    *("out of memory", "DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED"),
+    "failed to map segment",
+)
+
+
 class WarmstartError(Exception):
     """An error the user can fix: what is wrong, the value received, what is allowed."""
 
@@ -59,3 +66,8 @@ class DivergedError(WarmstartError):
 
 class DamagedStateError(DivergedError):
     """Weights, moments or scores are infinite or NaN: a step cannot be taken again from them."""
+
+
+def is_out_of_memory(fault: Exception) -> bool:
+    """Tell whether the machine or the device had no memory left."""
+    return isinstance(fault, MemoryError) or any(words in str(fault) for words in _MEMORY)

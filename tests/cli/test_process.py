@@ -65,6 +65,19 @@ def test_help_needs_no_torch_and_predictions_no_library_but_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=ENVIRONMENT)
 
 
+def test_a_library_that_does_not_fit_into_memory_is_one_line() -> None:
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))\n"
+        "sys.argv = ['warmstart', 'params', 'lab']\n"
+        "from warmstart.cli.main import main; main()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert ran.returncode == 2
+    assert ran.stderr == "warmstart: out of memory: raise its limit (ulimit -v)\n"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], [], ["look", "--help"]])
 def test_a_list_of_commands_builds_none_of_them(arguments: list[str]) -> None:
     code = (

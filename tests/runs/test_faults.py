@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from command_line import MACHINE, TINY, World, run, succeed, weights_of
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.errors import StoppedError, WarmstartError, is_out_of_memory
 from warmstart.files import write_json, write_whole
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.lifecycle import claim_folder, explain_faults, is_out_of_memory, resume_command
+from warmstart.runs.lifecycle import claim_folder, explain_faults, resume_command
 
 
 def _raise(fault: BaseException, run_folder: RunFolder) -> None:

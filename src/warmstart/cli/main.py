@@ -13,7 +13,7 @@ from typer.main import get_group
 from warmstart.cli.process import discard_output, open_streams
 from warmstart.commands import COMMANDS, Command, find
 from warmstart.display import LineDisplay, TerminalDisplay
-from warmstart.errors import ReportedError, StoppedError, WarmstartError
+from warmstart.errors import ReportedError, StoppedError, WarmstartError, is_out_of_memory
 from warmstart.formats import visible
 from warmstart.progress import show_on, silence
 from warmstart.signals import limit_spinning
@@ -119,12 +119,12 @@ def main() -> None:
         _exit(console, str(stop) if is_lead else "", 128 + stop.signal_number)
     except WarmstartError as error:
         _exit(console, str(error), 2)
-    except (MemoryError, RuntimeError) as error:
-        from warmstart.runs.lifecycle import is_out_of_memory
-
+    except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
-        _exit(console, "out of memory: use smaller batches or a smaller model", 2)
+        is_library = isinstance(error, ImportError)
+        remedy = "raise its limit (ulimit -v)" if is_library else "use a smaller model or batches"
+        _exit(console, f"out of memory: {remedy}", 2)
     except OSError as error:
         discard_output()
         where = f"{error.filename}: " if error.filename else ""

@@ -9,14 +9,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from warmstart import progress
 from warmstart.errors import (
     LostProcessError,
     MovedFolderError,
     StoppedError,
     WarmstartError,
+    is_out_of_memory,
     signal_of,
 )
 from warmstart.files import (
@@ -53,7 +52,6 @@ _DISK = {
     errno.EPERM: "make the folder writable",
     errno.EIO: "check the disk",
 }
-_MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED", "MPS backend")
 
 
 @contextmanager
@@ -255,12 +253,6 @@ def explain_faults(command: str, run: RunFolder) -> Iterator[None]:
             "out of memory: lower --micro-tokens, --max-length or the size of the model, or take "
             f"--precision bf16{_safe(command, run)}"
         ) from fault
-
-
-def is_out_of_memory(fault: Exception) -> bool:
-    """Tell whether the machine or the device had no memory left."""
-    is_named = any(words in str(fault) for words in _MEMORY)
-    return isinstance(fault, (MemoryError, torch.OutOfMemoryError)) or is_named
 
 
 def resume_command(command: str, run: RunFolder) -> str:

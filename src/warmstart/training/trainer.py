@@ -15,7 +15,13 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.batching.batches import Batch, split
-from warmstart.errors import DamagedStateError, DivergedError, StoppedError, WarmstartError
+from warmstart.errors import (
+    DamagedStateError,
+    DivergedError,
+    StoppedError,
+    WarmstartError,
+    is_out_of_memory,
+)
 from warmstart.formats import quantity
 from warmstart.processes import Processes, current, watch_connection
 from warmstart.runs.checkpoint import (
@@ -31,7 +37,6 @@ from warmstart.runs.checkpoint import (
 )
 from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.lifecycle import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.signals import Interrupt, listen
