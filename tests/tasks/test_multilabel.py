@@ -3,12 +3,14 @@
 import json
 import random
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from sklearn.metrics import f1_score
 from torch.testing import assert_close
 
@@ -18,9 +20,18 @@ from http_server import serving
 from warmstart.batching.batches import pad_texts
 from warmstart.data.label_sets import label_sets_form, read_label_sets, written_labels
 from warmstart.data.outputs import write_table
+from warmstart.display import LineDisplay
 from warmstart.model.models import Classifier
+from warmstart.progress import show_on
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.multilabel import MultilabelObjective, MultilabelTask, at_odds, best_odds
+from warmstart.settings.training import Tuning
+from warmstart.tasks.multilabel import (
+    MANY_CLASSES,
+    MultilabelObjective,
+    MultilabelTask,
+    at_odds,
+    best_odds,
+)
 from warmstart.verify.resume import KilledJob, kill_and_resume
 
 TASK = MultilabelTask()
@@ -152,6 +163,13 @@ def test_an_onnx_graph_gives_the_same_labels(labeller: Path, here: Path) -> None
         theirs = dict(zip(names, 1 / (1 + np.exp(-logits[0])), strict=True))
         assert theirs == pytest.approx(ours.probabilities, abs=1e-5)
         assert ours.labels == tuple(name for name, share in theirs.items() if share >= 0.5)
+
+
+def test_what_many_labels_cost_is_said() -> None:
+    for num, is_said in ((MANY_CLASSES - 1, False), (MANY_CLASSES, True)):
+        with show_on(LineDisplay(Console(file=(said := StringIO()), width=400))):
+            list(TASK.baselines({"classes": ["a"] * num}, Tuning(), {}, ()))
+        assert ("fit regressions for each" in said.getvalue()) == is_said
 
 
 @pytest.mark.parametrize("files", ["--valid {valid} --test {test} --labels 60,all", "--folds 2"])

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from warmstart import progress
 from warmstart.batching.batches import LabelledBatch, pad_texts
 from warmstart.data.label_sets import label_sets_form, read_label_sets, written_labels
 from warmstart.data.labelled import Dataset
@@ -41,6 +42,7 @@ from warmstart.training.step import Evaluation, Objective
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 THRESHOLDS = tuple(sorted((0.01, 0.02, *np.arange(1, 20) / 20), key=lambda t: abs(t - 0.5)))
+MANY_CLASSES = 500  # whose regressions take long
 LEAST = 1e-12  # a smaller probability is not told from it
 
 
@@ -354,6 +356,11 @@ class MultilabelTask(FinetuningTask):
         from warmstart.tasks.tfidf import CountedTexts
 
         num_classes, counted = len(labels["classes"]), CountedTexts()
+        if num_classes >= MANY_CLASSES:
+            progress.say(
+                f"{num_classes:,} labels: TF-IDF and LSA fit regressions for each of them, also to "
+                "estimate the time, which takes minutes; with fewer labels it is faster"
+            )
         for name, space in spaces.items():
             yield LsaSets(name, space, num_classes, counted)
         yield TfidfSets(num_classes, counted)
