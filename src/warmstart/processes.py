@@ -290,9 +290,9 @@ def _new_listener() -> socket.socket:
 
 def is_first_to_report() -> bool:
     """Tell whether no other process of this launch has reported an error yet."""
-    if num_launched() == 1 or not _store.cache_info().currsize:  # or the processes never met
-        return True
     try:
+        if num_launched() == 1 or not _store.cache_info().currsize:  # or the processes never met
+            return True
         return _store().add("reported", 1) == 1
     except (WarmstartError, RuntimeError):  # no store to ask: better report twice than never
         return True

@@ -65,6 +65,22 @@ def test_help_needs_no_torch_and_predictions_no_library_but_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=ENVIRONMENT)
 
 
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "RANK"])
+def test_a_variable_of_a_launcher_that_is_no_number_is_one_line(
+    world: World, here: Path, name: str
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "warmstart", "finetune", "--train", world.train, "-o", "run"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**ENVIRONMENT, "WORLD_SIZE": "2", "RANK": "0", name: "abc"},
+    )
+    assert ran.returncode == 2
+    sentence = f"warmstart: the variable {name} is 'abc'; a launcher sets it to a number"
+    assert ran.stderr.splitlines() == [sentence]
+
+
 def test_a_library_that_does_not_fit_into_memory_is_one_line() -> None:
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))\n"

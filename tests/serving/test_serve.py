@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run
+from command_line import refuse, run
 
 
 def test_two_runs_of_one_name_are_refused(base: Path) -> None:
@@ -19,6 +19,11 @@ def test_a_run_that_is_not_there_is_refused(here: Path) -> None:
     ran = run("serve fine=nowhere")
     assert ran.code == 2
     assert "nowhere" in ran.said
+
+
+@pytest.mark.parametrize("option", ["--host", "--token"])
+def test_an_empty_option_does_not_open_the_server(base: Path, option: str) -> None:
+    assert f"{option} is empty" in refuse(f"serve {base} {option} '' --port 0")
 
 
 def test_a_port_in_use_is_refused(base: Path) -> None:

@@ -58,6 +58,10 @@ class ServeConfig(TableFormat, Machine, panel="Server"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.host.strip():  # which would be every address
+            raise WarmstartError("--host is empty: give an address, such as 127.0.0.1")
+        if self.token is not None and not self.token.strip():  # a variable that is not set
+            raise WarmstartError("--token is empty: anybody could use the server; give a token")
         if self.columns and self.label is None:
             raise WarmstartError("--columns names those of --label: give --label too")
         if self.like is not None and not self.unusual:
