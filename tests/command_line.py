@@ -132,6 +132,18 @@ def full_disk() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def little_memory(spare: int) -> Iterator[None]:
+    """Inside the block, this process gets so many bytes at most."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@contextlib.contextmanager
 def before_step(number: int, act: Callable[[], object]) -> Iterator[None]:
     """Inside the block, call `act` just before a training takes its step of this number."""
     from warmstart.training.trainer import Trainer

@@ -1,14 +1,13 @@
 """What ends a job from outside is one sentence that says how to go on."""
 
 import errno
-import resource
 import shlex
 from pathlib import Path
 
 import pytest
 import torch
 
-from command_line import MACHINE, TINY, World, run, succeed, weights_of
+from command_line import MACHINE, TINY, World, little_memory, run, succeed, weights_of
 from warmstart.errors import StoppedError, WarmstartError, is_out_of_memory
 from warmstart.files import write_json, write_whole
 from warmstart.runs.folder import RunFolder
@@ -75,14 +74,8 @@ def test_too_little_memory_says_what_to_lower(tmp_path: Path) -> None:
 
 
 def test_memory_that_runs_out_for_real() -> None:
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 28), before[1]))
-    try:
-        with pytest.raises((RuntimeError, MemoryError)) as caught:
-            torch.zeros(1 << 30)
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
+    with little_memory(1 << 28), pytest.raises((RuntimeError, MemoryError)) as caught:
+        torch.zeros(1 << 30)
     assert is_out_of_memory(caught.value)
 
 

@@ -201,7 +201,7 @@ def read_parquet(path: Path) -> Iterator[Record]:
                 raise WarmstartError(f"{path}: the column {repeated} occurs more than once")
             classes = class_names(table.schema_arrow)
             num_bytes = ROW_BYTES * table.metadata.num_rows
-            for batch in table.iter_batches(batch_size=1024):
+            for batch in table.iter_batches(batch_size=_rows_at_once(table.metadata, most)):
                 num_bytes += batch.nbytes + batch.num_rows * batch.num_columns
                 if num_bytes > most:
                     raise bomb_error(str(path))
@@ -217,6 +217,13 @@ def read_parquet(path: Path) -> Iterator[Record]:
         except (pa.ArrowException, ValueError, OverflowError, *UNREADABLE) as error:
             reason = str(error).strip().split("\n")[0]
             raise WarmstartError(f"{path}: not a whole Parquet file ({reason})") from None
+
+
+def _rows_at_once(metadata: Any, most: int) -> int:
+    """Return how many rows to decode together; a value of a dictionary may be that of every row."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    largest = max((group.total_byte_size for group in groups), default=0)
+    return min(1024, max(1, most // max(1, largest)))
 
 
 def _values(column: Any) -> list[Any]:
