@@ -38,6 +38,7 @@ _FORMATS: dict[str, Format] = {
 TABLE_SUFFIXES = " ".join(suffix for suffix, name in _FORMATS.items() if name != "lines")
 LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
 SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
+BLOCK = 1 << 16  # bytes of a compressed file that are read at once
 LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
 MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
 ROW_BYTES = 128  # that a row or line counts besides its own: it takes memory even if it is empty
@@ -48,13 +49,56 @@ UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 def _open_with_arrow(path: Path, codec: str) -> io.BufferedReader:
     import pyarrow as pa
 
-    return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), codec), 1 << 16)
+    return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), codec), BLOCK)
+
+
+class _Streams(io.RawIOBase):
+    """The content of a file of compressed streams, of which the standard library skips bad ones."""
+
+    def __init__(self, path: Path, new: Callable[[], Any]) -> None:
+        self._file, self._new, self._stream = path.open("rb"), new, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            block = self._next_block()
+            if block is None:
+                return 0
+            data = self._stream.decompress(block, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next_block(self) -> bytes | None:
+        """Return what the stream reads next, nothing while it has enough; None: the end."""
+        if not self._stream.eof:
+            block = self._file.read(BLOCK) if self._stream.needs_input else b""
+            if self._stream.needs_input and not block:
+                raise EOFError("no end of the stream")
+            return block
+        rest = self._stream.unused_data.lstrip(b"\0")  # padding
+        while not rest:
+            if not (block := self._file.read(BLOCK)):
+                return None
+            rest = block.lstrip(b"\0")
+        self._stream = self._new()
+        return rest
+
+
+def _open_streams(path: Path, new: Callable[[], Any]) -> io.BufferedReader:
+    return io.BufferedReader(_Streams(path, new), BLOCK)
 
 
 _OPENERS: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
-    ".xz": lzma.open,
-    ".bz2": bz2.open,
+    ".xz": partial(_open_streams, new=lzma.LZMADecompressor),
+    ".bz2": partial(_open_streams, new=bz2.BZ2Decompressor),
     ".zst": partial(_open_with_arrow, codec="zstd"),
 }
 

@@ -177,6 +177,19 @@ def test_a_bomb_is_refused_before_it_goes_off(
         list(read_texts(path))
 
 
+@pytest.mark.parametrize("suffix", list(filter(None, COMPRESS)))
+def test_a_file_of_several_streams_is_read_to_its_end_or_refused(
+    tmp_path: Path, suffix: str
+) -> None:
+    first, second = COMPRESS[suffix](b"one\n" * 50_000), COMPRESS[suffix](b"two\n")
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(first + second)
+    assert list(read_lines(path)) == ["one"] * 50_000 + ["two"]
+    path.write_bytes(first + b"?" + second[1:])
+    with pytest.raises(WarmstartError, match="cannot be read"):
+        list(read_lines(path))
+
+
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_file_that_is_read_whole_has_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
