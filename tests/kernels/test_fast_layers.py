@@ -12,7 +12,14 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from shapes import any_architecture
-from warmstart.kernels.layers import Dropout, TokenGrid, attend, dropout, grid_of
+from warmstart.kernels.layers import (
+    Dropout,
+    TokenGrid,
+    attend,
+    dropout,
+    grid_of,
+    masked_softmax,
+)
 from warmstart.model.backbone import Backbone, Layout, recompute_activations
 from warmstart.model.models import Translator
 from warmstart.settings.model import ModelConfig
@@ -156,3 +163,10 @@ def test_little_padding_is_computed_along() -> None:
     assert grid_of(tokens_of([100, 100, 99])) is None
     assert grid_of(tokens_of([20, 10])) is None  # 64 would be computed
     assert grid_of(tokens_of([100, 100, 50])) is not None
+
+
+def test_masked_softmax_is_compiled_as_one_graph() -> None:
+    scores = torch.randn(2, 3, 4, 4)
+    mask = torch.ones(4, 4, dtype=torch.bool).tril(-1)  # the first query has no keys
+    compiled = torch.compile(masked_softmax, backend="eager", fullgraph=True)
+    assert_close(compiled(scores.clone(), mask), masked_softmax(scores.clone(), mask))
