@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +60,47 @@ def test_a_text_that_is_gone_by_the_end_costs_no_training(
     )
     assert (out / "scores.json").exists()
     assert (out / SPACE_FILE).exists()
+
+
+def test_an_analysis_that_fails_beside_the_training_costs_nothing_but_itself(
+    world: World, tmp_path: Path
+) -> None:
+    text = tmp_path / "texts.txt"
+    text.write_bytes(world.texts.read_bytes())
+    config = PretrainConfig(files=(str(text),), out=str(tmp_path))
+    text.unlink()
+    with Analysis(config, RunFolder(tmp_path)) as analysis:
+        analysis.begin("cuda")
+        analysis.finish()
+    assert not (tmp_path / SPACE_FILE).exists()
+
+
+def test_an_interrupted_run_keeps_what_was_found(world: World, tmp_path: Path) -> None:
+    config = PretrainConfig(files=(str(world.texts),), out=str(tmp_path))
+    with suppress(KeyboardInterrupt), Analysis(config, RunFolder(tmp_path)) as analysis:
+        analysis.begin("cuda")
+        assert analysis._found is not None
+        analysis._found.result()
+        raise KeyboardInterrupt
+    before = (tmp_path / SPACE_FILE).stat()
+    with Analysis(config, RunFolder(tmp_path)) as analysis:
+        analysis.begin("cuda")
+        analysis.finish()
+    assert (tmp_path / SPACE_FILE).stat().st_mtime_ns == before.st_mtime_ns
+
+
+def analyse_in_a_daemon(texts: str, folder: str) -> None:
+    with Analysis(PretrainConfig(files=(texts,), out=folder), RunFolder(folder)) as analysis:
+        analysis.begin("cuda")
+        analysis.finish()
+
+
+def test_where_no_process_can_be_started_the_text_is_analysed_here(
+    world: World, tmp_path: Path
+) -> None:
+    work = (str(world.texts), str(tmp_path))
+    process = get_context("spawn").Process(target=analyse_in_a_daemon, args=work, daemon=True)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert (tmp_path / SPACE_FILE).exists()

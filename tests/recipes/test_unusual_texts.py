@@ -14,7 +14,13 @@ from warmstart.data.labelled import Dataset
 from warmstart.files import write_json
 from warmstart.recipes import use
 from warmstart.samples.samples import SampleSizes, write_samples
-from warmstart.tasks.unusual import NUM_NEIGHBOURS, USUAL_SHARE, Neighbours, divide_reference
+from warmstart.tasks.unusual import (
+    NUM_NEIGHBOURS,
+    USUAL_SHARE,
+    Neighbours,
+    divide_reference,
+    files_of,
+)
 
 KINDS = ["lsa", "cold"]
 SHAPE = "--preset tiny --width 32 --heads 2 --depth 1 --ffn-width 32 --vocab-size 600"
@@ -85,6 +91,21 @@ def test_texts_without_any_known_word_are_the_farthest(folder: Path, here: Path)
     (here / "in.txt").write_text("Жили-были старик со старухой\n!!!\n")
     for kind in KINDS:
         assert [row["distance"] for row in marks(f"{run_of(folder, kind)} in.txt")] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("data/*.tsv", ["data/a.tsv"]),
+        ("data/**/*.tsv", ["data/a.tsv", "data/sub/b.tsv", "data/sub/sub/c.tsv"]),
+        ("*/sub/*", ["data/sub/b.tsv"]),
+        ("**/sub/?.tsv", ["data/sub/b.tsv", "data/sub/sub/c.tsv"]),
+        ("/".join(["**"] * 30) + "/none", []),
+    ],
+)
+def test_a_pattern_stands_for_the_files_that_it_stood_for(pattern: str, files: list[str]) -> None:
+    listed = ["data/a.tsv", "data/sub/b.tsv", "data/sub/sub/c.tsv", "other/a.txt"]
+    assert files_of(pattern, listed) == (files or [pattern])
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.jsonl"])

@@ -113,6 +113,15 @@ def test_a_new_column_of_labels_keeps_the_ends_of_lines(tmp_path: Path) -> None:
     assert path.read_bytes() == b'text,"n,o",label\n"a\r\nb",1,\r\n\nc,2,x'
 
 
+def test_rows_of_empty_cells_stay_readable_when_a_column_is_added(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,note\nGood book,1\nDull,2\n,\n")
+    version = write_label(path, 0, "good", read_label_table(path).version)
+    assert path.read_bytes() == b"text,note,label\nGood book,1,good\nDull,2,\n,,\n"
+    write_label(path, 1, "bad", version)
+    assert b"Dull,2,bad\n" in path.read_bytes()
+
+
 def test_labels_are_as_private_as_the_file_was(table: Path) -> None:
     table.chmod(0o600)
     write_label(table, 0, "good", read_label_table(table).version)

@@ -122,9 +122,10 @@ def main() -> None:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not is_out_of_memory(error):
             raise
-        is_library = isinstance(error, ImportError)
-        remedy = "raise its limit (ulimit -v)" if is_library else "use a smaller model or batches"
-        _exit(console, f"out of memory: {remedy}", 2)
+        if isinstance(error, ImportError):
+            remedy = "raise the limit of memory (ulimit -v), or install it where programs may run"
+            _exit(console, f"a library cannot be loaded ({error}): {remedy}", 2)
+        _exit(console, "out of memory: use a smaller model or batches", 2)
     except OSError as error:
         discard_output()
         where = f"{error.filename}: " if error.filename else ""

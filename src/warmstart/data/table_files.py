@@ -202,10 +202,11 @@ def read_parquet(path: Path) -> Iterator[Record]:
             classes = class_names(table.schema_arrow)
             num_bytes = ROW_BYTES * table.metadata.num_rows
             for batch in table.iter_batches(batch_size=_rows_at_once(table.metadata, most)):
-                num_bytes += batch.nbytes + batch.num_rows * batch.num_columns
+                cells_of = [_plain(column) for column in batch.columns]
+                num_bytes += sum(column.nbytes + batch.num_rows for column in cells_of)
                 if num_bytes > most:
                     raise bomb_error(str(path))
-                columns = dict(zip(names, map(_values, batch.columns), strict=True))
+                columns = dict(zip(names, map(_values, cells_of), strict=True))
                 for name in classes.keys() & columns.keys():
                     columns[name] = name_classes(columns[name], classes[name])
                 for cells in zip(*columns.values(), strict=True):
@@ -224,6 +225,11 @@ def _rows_at_once(metadata: Any, most: int) -> int:
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     largest = max((group.total_byte_size for group in groups), default=0)
     return min(1024, max(1, most // max(1, largest)))
+
+
+def _plain(column: Any) -> Any:
+    """Return a column with a value of its own for every row, which tells how much it holds."""
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
 
 
 def _values(column: Any) -> list[Any]:

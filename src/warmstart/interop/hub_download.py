@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from types import ModuleType
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ _COMMIT = re.compile("[0-9a-f]{40,64}")
 MOST_FILES = 1_000
 MAX_GB = 8.0  # of all files together: more than any model that fits a small machine
 PATIENCE_S = 300.0  # for an answer of any size
+LOOK_S = 0.5  # between looks at whether a file has arrived
 LEAST_SPEED = 50_000  # bytes a second, over a whole file
 
 
@@ -82,16 +84,16 @@ def _within(seconds: float, folder: str, work: Callable[[], T]) -> T:
             future.set_exception(error)
 
     Thread(target=run, daemon=True).start()  # a thread of a pool would be waited for at the end
-    try:
-        return future.result(seconds)
-    except TimeoutError:
-        if future.done():  # the library gave up
-            raise
-        raise WarmstartError(
-            f"{folder} did not arrive within {duration(seconds)}, at less than "
-            f"{LEAST_SPEED / 1000:g} kB a second: try again later, or import a folder that was "
-            "downloaded elsewhere"
-        ) from None
+    end = monotonic() + seconds
+    while not future.done():
+        if monotonic() > end:
+            raise WarmstartError(
+                f"{folder} did not arrive within {duration(seconds)}, at less than "
+                f"{LEAST_SPEED / 1000:g} kB a second: try again later, or import a folder that was "
+                "downloaded elsewhere"
+            )
+        wait([future], min(seconds, LOOK_S))  # Windows does not interrupt a longer wait
+    return future.result()
 
 
 def _wanted_files(folder: str, names: Sequence[str]) -> list[str]:

@@ -82,7 +82,7 @@ def set_field(row: str, position: int, cell: str, dialect: Dialect) -> str:
         assert found is not None, body
         fields.append(found.group())
         place = found.end()
-    is_usual = all(other.startswith('"') for other in fields)
+    is_usual = all(other.startswith('"') for other in fields[position : position + 1] or fields)
     if dialect.is_quoted and (is_usual or dialect.delimiter in cell or '"' in cell):
         cell = '"{}"'.format(cell.replace('"', '""'))
     fields[position : position + 1] = [cell]
@@ -134,13 +134,18 @@ def read_label_table(path: Path, tables: TableFormat = DEFAULT) -> LabelTable:
     column = _label_column(table, label_name(tables.columns))
     starts = sorted({1, header or 1, *(row.number for row in every)})
     part_of = {number: part for part, number in enumerate(starts)}
-    missing = {part_of[row.number]: "" for row in rows if column not in row.record}
+    parts = _cut(path.read_bytes().removeprefix(BOM_UTF8), starts)
+    missing = {  # a row of empty cells gets it, too, a blank line none
+        part_of[row.number]: ""
+        for row in every
+        if column not in row.record and parts[part_of[row.number]].strip("\r\n")
+    }
     if header and column not in names:
         missing[part_of[header]] = column
     return LabelTable(
         version,
         table.dialect,
-        _cut(path.read_bytes().removeprefix(BOM_UTF8), starts),
+        parts,
         [part_of[row.number] for row in rows],
         [
             TextToLabel(

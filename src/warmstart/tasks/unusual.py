@@ -15,7 +15,7 @@ import glob
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,22 +196,34 @@ def _unchanged_files(saved: SavedRun, settings: LabelledFiles) -> LabelledFiles:
         raise WarmstartError(f"{url} is not fetched, because it is a run that names it")
     folder = saved.folder
     listed = from_json(InputFiles, folder.read_json(folder.data_file), folder.data_file).files
-    known, paths = {entry.sha256 for entry in listed}, [entry.path for entry in listed]
-    train = tuple(path for name in settings.train for path in _files_of(name, paths))
+    known = {entry.sha256 for entry in listed}
+    paths = [entry.path for entry in listed if entry.path not in one]
+    train = tuple(path for name in settings.train for path in files_of(name, paths))
     for file in (*train, *settings.train_labels, *filter(None, one)):
         if not is_one_of(Path(file), known):
             raise WarmstartError(f"{file} has changed since {saved.path} was trained on it")
     return replace(settings, train=train)
 
 
-def _files_of(name: str, listed: Sequence[str]) -> list[str]:
+def files_of(name: str, listed: Sequence[str]) -> list[str]:
     """Return those of the listed files that a file, a folder or a pattern stands for."""
     path = Path(name)
     if path.is_dir():
         return [file for file in listed if Path(file).is_relative_to(path)] or [name]
     if path.is_file() or not glob.has_magic(name):
         return [name]
-    return fnmatch.filter(listed, str(path).replace("**/", "*")) or [name]
+    return [file for file in listed if _is_match(Path(file).parts, path.parts)] or [name]
+
+
+@lru_cache(maxsize=10_000)
+def _is_match(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Tell whether a pattern stands for a file, as in glob: `**` is any number of folders."""
+    if not pattern or not parts:
+        return not pattern and not parts
+    first, rest = pattern[0], pattern[1:]
+    if first == "**":
+        return any(_is_match(parts[i:], rest) for i in range(len(parts)))
+    return fnmatch.fnmatch(parts[0], first) and _is_match(parts[1:], rest)
 
 
 def read_usual_texts(path: Path, tables: TableFormat, model: TextModel) -> Dataset:
