@@ -82,7 +82,7 @@ def set_field(row: str, position: int, cell: str, dialect: Dialect) -> str:
         assert found is not None, body
         fields.append(found.group())
         place = found.end()
-    is_usual = all(other.startswith('"') for other in fields[position : position + 1] or fields)
+    is_usual = all(other.startswith('"') for other in fields)
     if dialect.is_quoted and (is_usual or dialect.delimiter in cell or '"' in cell):
         cell = '"{}"'.format(cell.replace('"', '""'))
     fields[position : position + 1] = [cell]
