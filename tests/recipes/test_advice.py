@@ -237,8 +237,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_enough_text_needs_no_advice() -> None:
-    assert little_text_advice(2_000_000, ()) is None
-    advice = little_text_advice(156_000, ())
+    text = "word " * 1_000
+    assert little_text_advice(4_000_000, ()) is None
+    assert little_text_advice(3_000_000, [text] * 1_000) is None
+    advice = little_text_advice(1_560_000, [text] * 120)  # by tokens of pieces of words
     assert advice is not None
     assert "120,000 words" in advice
     assert "import hf:" in advice

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from warmstart.data.copies import DataReport, FileReport
 
 LITTLE_TEXT = 1_000_000  # words; a backbone pretrained on fewer was worse than a public one
-TOKENS_PER_WORD = 1.3  # of a tokenizer trained on the text
+TOKENS_PER_WORD = 4  # at most, where a tokenizer was trained on the text
 FEW_TO_SCORE = 1_000  # labels of which a fifth is too small to tell simple methods apart
 FEW_LABELS = 20  # too few to compare anything with
 ENGLISH_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # 22M parameters
@@ -299,28 +299,36 @@ def _backbone(files: _Files, train: str, is_gpu: bool) -> Iterator[Step]:
 
 def little_text_advice(num_tokens: int, texts: Iterable[str]) -> str | None:
     """Return what to do instead of pretraining on so few tokens; None: they are enough."""
-    num_words = round(num_tokens / TOKENS_PER_WORD, -3)
-    if num_words >= LITTLE_TEXT:
+    if num_tokens >= TOKENS_PER_WORD * LITTLE_TEXT:
         return None
-    return _advise_public_model(num_words, list(islice(texts, SAMPLE)))
+    num_words, first = _count_words(texts)
+    return None if num_words >= LITTLE_TEXT else _advise_public_model(num_words, first)
 
 
 def archive_advice(texts: Iterable[str], files: str) -> str:
     """Return what may do better than simple methods on these texts."""
+    num_words, first = _count_words(texts)
+    if num_words >= LITTLE_TEXT:
+        return (
+            f"A pretrained Transformer may do better; {CPU_ADVICE}. {DEFAULT_MINUTES} minutes "
+            f"by default: `warmstart pretrain {files} -o runs/base`, then `compare --from "
+            f"runs/base`; `warmstart plan pretrain {files}` says what it costs on a GPU."
+        )
+    return _advise_public_model(num_words, first)
+
+
+def _count_words(texts: Iterable[str]) -> tuple[int, list[str]]:
+    """Return the number of words, or that they are no little text, and the first texts."""
     num_words, first = 0, list[str]()
     for text in texts:
         num_words += count_words(text)
         first += [text] * (len(first) < SAMPLE)
         if num_words >= LITTLE_TEXT:
-            return (
-                f"A pretrained Transformer may do better; {CPU_ADVICE}. {DEFAULT_MINUTES} minutes "
-                f"by default: `warmstart pretrain {files} -o runs/base`, then `compare --from "
-                f"runs/base`; `warmstart plan pretrain {files}` says what it costs on a GPU."
-            )
-    return _advise_public_model(num_words, first)
+            break
+    return num_words, first
 
 
-def _advise_public_model(num_words: float, texts: Sequence[str]) -> str:
+def _advise_public_model(num_words: int, texts: Sequence[str]) -> str:
     name = public_model(guess_language(texts))
     return (
         f"about {num_words:,.0f} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {name} "
