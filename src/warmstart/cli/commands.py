@@ -231,6 +231,8 @@ def finetune(config: FinetuneConfig) -> None:
     result = run(config)
     elapsed = duration(result.elapsed_s)
     say(f"validation {result.summary} at epoch {result.best_epoch}, in {elapsed}")
+    if result.remark:
+        say(result.remark)
     say_next(result.run, f"predict {quote(result.run)} texts.txt -o labelled.csv")
 
 

@@ -7,14 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from warmstart import progress
 from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import fingerprints_of
-from warmstart.data.labelled import Dataset
+from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import HALVING_SEED, LabelPool, nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.formats import duration
+from warmstart.formats import duration, quantity
 from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.card import write_card
 from warmstart.recipes.teachers import add_taught
@@ -56,6 +58,8 @@ from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.record import Record
 from warmstart.training.trainer import Trainer
 
+FEW_LABELS = 200  # of so few, the share that validates is missed in training
+
 
 @dataclass(frozen=True)
 class FinetuneResult(Shown):
@@ -67,11 +71,21 @@ class FinetuneResult(Shown):
     best_epoch: int
     elapsed_s: float
     unread: UnreadRows = UnreadRows()  # what was not read, or not as a whole
+    scored_labels: int | None = None  # of the model with these scores; the kept one learned all
 
     def pieces(self) -> list[str]:
         best = f"at epoch {self.best_epoch}, in {duration(self.elapsed_s)}"
         notes = [f"{self.unread}."] if str(self.unread) else []
+        notes += [f"T{self.remark[1:]}."] if self.remark else []
         return [f"{self.run}: {self.summary} {best}.", *notes, score_table(self.valid)]
+
+    @property
+    def remark(self) -> str:
+        """Say which model has the scores, if it is not the one that is kept."""
+        if not self.scored_labels:
+            return ""
+        texts = quantity(self.scored_labels, "labelled text")
+        return f"these scores are of a model trained on {texts}; the one that is kept learned all"
 
     @cached_property
     def model(self) -> TextModel:
@@ -139,14 +153,15 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     parent = read_backbone(given.from_run) if given.from_run else None
     runtime = training_runtime(given)
     config = resolve(given, run, parent, runtime.kind)
-    trainer, fit = _prepare(given, config, run, parent, runtime)
+    prepared = _prepare(given, config, run, parent, runtime)
+    trainer, fit = prepared.trainer, prepared.fit
     trainer.restore()
     recorded = run.config()  # before the lead process changes it
     trainer.meet()
     task = finetuning_task(config.task)
     if config.frozen and task.solves_heads and not config.learns_shares:
         if not run.is_read_only:
-            _solve(run, task, trainer, fit)
+            _solve(run, task, prepared)
         return
     if config.checkpoint_activations:
         recompute_activations(trainer.model)
@@ -163,7 +178,46 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     )
     trainer.train(fit.title)
     if not run.is_read_only:
-        _finish(run, task, trainer, fit)
+        _finish(run, task, prepared)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A training that can begin."""
+
+    trainer: Trainer
+    fit: Fit
+    start: Start
+    train: Dataset  # the texts, of which the fit may have several rows each
+    config: FinetuneConfig
+
+    @property
+    def wastes_labels(self) -> bool:
+        """Tell whether few labels were given, and some of them set aside to validate on."""
+        config, num_labels = self.config, len(self.train) + len(self.fit.valid)
+        is_set_aside = not (config.valid or config.teacher or config.minutes)
+        is_simple = config.keep_epoch == "last" and not self.trainer.processes.is_shared
+        return is_set_aside and is_simple and num_labels <= FEW_LABELS
+
+    def on_all_labels(self, task: FinetuningTask, outputs: NDArray[Any]) -> Fit:
+        """Return the fit to all labels; what calibrates the model that validated stays."""
+        fit = self.fit
+        labelled = join_datasets([self.train, fit.valid])
+        rows = task.training_rows(labelled, fit.labels, self.start.model.max_length)
+        progress.say(f"training once more, on all {quantity(len(labelled), 'labelled text')}")
+        return replace(
+            fit,
+            train=rows,
+            temperature=task.temperature(outputs, fit.valid.targets),
+            title="training on all labels",
+        )
+
+    def taken(self) -> dict[str, int]:
+        """Return what is noted of a model that learned all labels, beside another's scores."""
+        num_scored = len(self.train)
+        num_labels = num_scored + len(self.fit.valid)
+        taken = {"labels": num_labels, "trained_on": num_labels, "scored_labels": num_scored}
+        return {**taken, "seed": self.fit.seed}
 
 
 def _prepare(
@@ -172,7 +226,7 @@ def _prepare(
     run: RunFolder,
     parent: SavedRun | None,
     runtime: Runtime,
-) -> tuple[Trainer, Fit]:
+) -> Prepared:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
     texts = read_training_texts(config, task)
@@ -209,7 +263,7 @@ def _prepare(
     seed, pad = config.seed, tokenizer.pad
     rows = task.training_rows(train, labels, architecture.max_length)
     fit = Fit(rows, valid, labels, config, rate, decay, seed, pad, runtime, start.arm)
-    return build_trainer(task, model, fit, run, config), fit
+    return Prepared(build_trainer(task, model, fit, run, config), fit, start, train, config)
 
 
 def take_labels(
@@ -297,38 +351,55 @@ def _facts(
     }
 
 
-def _solve(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> None:
+def _solve(run: RunFolder, task: FinetuningTask, prepared: Prepared) -> None:
     """Solve for the head of a frozen backbone in place of a training, and finish the run."""
     started, known = time.monotonic(), FrozenVectors()
-    pooling, model = fit.tuning.pooling, trainer.model
-    head = task.solve_head(model, fit, [pooling], known)
+    fit, model = prepared.fit, prepared.trainer.model
+    head = task.solve_head(model, fit, [fit.tuning.pooling], known)
     setting = task.describe_head(head.number)
     progress.say(f"frozen: the head is solved for, without epochs: {head.method}, {setting}")
     model.eval()
-    evaluation = task.validate(model, task.outputs(model, fit.valid, fit.batches), fit)
+    outputs = task.outputs(model, fit.valid, fit.batches)
+    evaluation = task.validate(model, outputs, fit)
     with closing(Record(run, 0)) as record:
         record.add(1, evaluation.figures)
-    save_weights(run.weights_file, {**model.state_dict(), **evaluation.weights})
     valid = {name.removeprefix("valid_"): value for name, value in evaluation.figures.items()}
     interval = task.valid_interval(valid, len(fit.valid))
-    elapsed_s = time.monotonic() - started
-    scores = {"valid": {**valid, **interval, "epoch": 1}, "elapsed_s": elapsed_s}
+    scores: dict[str, Any] = {"valid": {**valid, **interval, "epoch": 1}}
+    if prepared.wastes_labels:
+        again = prepared.on_all_labels(task, outputs)
+        task.solve_head(model, again, [fit.tuning.pooling], FrozenVectors())
+        outputs = task.outputs(model.eval(), fit.valid, fit.batches)
+        evaluation = task.validate(model, outputs, again)
+        scores |= prepared.taken()
+    save_weights(run.weights_file, {**model.state_dict(), **evaluation.weights})
+    scores["elapsed_s"] = time.monotonic() - started
     write_card(run, scores)
     run.finish(scores)
 
 
-def _finish(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> None:
+def _finish(run: RunFolder, task: FinetuningTask, prepared: Prepared) -> None:
     """Write the model card and the scores, which mark the run as finished."""
-    state = trainer.state
+    started, fit, state = time.monotonic(), prepared.fit, prepared.trainer.state
     best = state.best_scores()
     interval = task.valid_interval(best, len(fit.valid))
-    valid = {**best, **interval, "epoch": fit.epoch_of(state.best_step)}
-    scores = {
-        "valid": valid,
-        "elapsed_s": state.elapsed_s,
+    scores: dict[str, Any] = {
+        "valid": {**best, **interval, "epoch": fit.epoch_of(state.best_step)},
         "faults": state.faults,
         "overflows": state.overflows,
     }
+    if prepared.wastes_labels:
+        seen: list[NDArray[Any]] = []
+        task.training(prepared.trainer.model.eval(), replace(fit, watch=seen.append)).evaluate()
+        again = prepared.on_all_labels(task, seen[0])
+        model, _ = build_model(task, prepared.start, fit.labels, fit.tuning, fit.seed)
+        if prepared.config.checkpoint_activations:
+            recompute_activations(model)
+        build_trainer(task, model, again).train(again.title)
+        evaluation = task.training(model.eval(), again).evaluate()
+        save_weights(run.weights_file, {**model.state_dict(), **evaluation.weights})
+        scores |= prepared.taken()
+    scores["elapsed_s"] = state.elapsed_s + time.monotonic() - started
     write_card(run, scores)
     run.finish(scores)
 
@@ -338,5 +409,6 @@ def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     epoch = int(valid["epoch"])
     figures = {name: score for name, score in valid.items() if name != "epoch"}
     scores = Figures(figures, valid.file)  # the error for a missing score names the file
-    elapsed_s, unread = run.scores().elapsed_s, read_data(run).unread
-    return FinetuneResult(run.path, scores, task.summary(scores), epoch, elapsed_s, unread)
+    saved, unread = run.scores(), read_data(run).unread
+    summary, elapsed_s = task.summary(scores), saved.elapsed_s
+    return FinetuneResult(run.path, scores, summary, epoch, elapsed_s, unread, saved.scored_labels)
