@@ -14,6 +14,7 @@ from command_line import (
     World,
     read,
     read_labelled_rows,
+    refuse,
     run,
     succeed,
     write_labelled,
@@ -229,6 +230,12 @@ def test_several_runs_are_several_warm_arms_but_for_their_seeds(
     assert len(set(arms)) == len(arms) == num_arms
     assert "lsa" in arms  # of the text that both runs were trained on
     assert len(list((here / "out/cells").glob("*-0.json"))) == 7
+    alone = f"{command} {options} --seeds 0,1 --arms warm -o warm"
+    if other:
+        succeed(alone, **vars(world))
+        assert [arm["kind"] for arm in read(here / "warm/results.json")["arms"]] == ["warm"] * 2
+    else:
+        assert "so they are one arm" in refuse(alone, **vars(world))
 
 
 @given(

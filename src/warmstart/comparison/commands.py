@@ -153,8 +153,11 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
                 "which lsa learns in seconds"
             )
         names = ",".join(self.arm_names)
-        if len(set(self.arm_names)) < max(2, len(self.arm_names)):
-            raise WarmstartError(f"--arms {names} must name at least two, each once")
+        is_alone = len(self.arm_names) == 1 and len(self.from_runs) < 2
+        if is_alone or len(set(self.arm_names)) < len(self.arm_names):
+            raise WarmstartError(
+                f"--arms {names} must name at least two, each once; one is enough with two --from"
+            )
         if not self.from_runs and not set(self.arm_names) <= set(BASELINE_ARMS):
             raise WarmstartError(
                 f"--arms {names} needs --from, a run whose model {' or '.join(TRANSFORMER_ARMS)} "

@@ -23,7 +23,7 @@ from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.runs.lifecycle import check_length
-from warmstart.runs.saved import SavedRun, describe_unrecorded
+from warmstart.runs.saved import SavedRun, describe_unrecorded, recipes_of
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.baseline import Baseline
@@ -62,6 +62,11 @@ class ExperimentPlan:
 def plan_experiment(config: CompareConfig) -> ExperimentPlan:
     """Read runs and labelled files, and return the arms with the texts as each reads them."""
     sources = [read_backbone(path) for path in config.from_runs]
+    if len(config.arm_names) == 1 and len(set(recipes_of(sources).values())) == 1:
+        raise WarmstartError(
+            f"--arms {config.arm_names[0]}: these runs differ only in their seeds, so they are one "
+            "arm: name another"
+        )
     texts = read_texts(config)
     spaces = Spaces()
     if not {"lsa", "self"}.isdisjoint(config.arm_names):
