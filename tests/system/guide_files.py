@@ -3,6 +3,7 @@
 Knows which files and runs a guide expects, and nothing about what commands answer.
 """
 
+import csv
 import json
 import lzma
 import re
@@ -33,14 +34,20 @@ KINDS = {
         "lab",
         "own",
         "moving",
+        "small",
     ),
     f"pretrain texts.txt --objective causal {SHAPE} {LENGTH} -o": ("causal",),
-    f"finetune {SHAPE} --depth 2 --train train.tsv --epochs 1 {MACHINE} -o": ("warm", "labels"),
+    f"finetune {SHAPE} --depth 2 --train train.tsv --epochs 1 {MACHINE} -o": (
+        "warm",
+        "labels",
+        "large",
+    ),
+    "import bert-folder -o": ("bert",),
     f"train-translator {SOURCES} {PAIRS} --vocab-size 320 -o": (
         *("en-fr", "en-de", "translator", "objects", "warm-en-de"),
     ),
 }
-# Settings that make a command quick; of such a setting given twice the last one counts.
+# Settings that make a command quick, in place of those of the guide.
 QUICK = {
     "pretrain": LENGTH,
     "train-translator": f"{LENGTH} --eval-every 6 --samples 0",
@@ -51,6 +58,7 @@ QUICK = {
     "look complexity": "--seconds 0.3 --threads 1",
     "look positions": "--length 16",
     "plan": "--seconds 0.5",
+    "plan compare": "--seconds 0.5 --labels 12,all",
 }
 ENDLESS = r" --(?:minutes|tokens) [\d.]+"  # they exclude --steps
 
@@ -73,6 +81,8 @@ class GuideFiles:
         out = words[words.index("-o") + 1] if "-o" in words else ""
         if "--resume" not in words and (folder / out).is_dir() and out:
             shutil.rmtree(folder / out)
+        elif (folder / out).is_file():
+            (folder / out).unlink()
         for name in re.findall(r"runs/([\w-]+)", command):
             run = folder / "runs" / name
             if not run.exists() and f"runs/{name}" != out and name in self.runs:
@@ -82,7 +92,9 @@ class GuideFiles:
 def tiny(command: str) -> str:
     """Return a command of a guide with settings that take seconds."""
     words = shlex.split(command, comments=True)[1:]
-    verb = " ".join(words[:2]) if words[0] == "look" else words[0]
+    verb = next(
+        verb for verb in (" ".join(words[:2]), words[0]) if verb in QUICK or verb == words[0]
+    )
     line = shlex.join(words).replace("step-500", "step-4")
     if verb in ("pretrain", "train-translator", "finetune", "compare"):
         line = re.sub(ENDLESS, "", line)
@@ -90,7 +102,10 @@ def tiny(command: str) -> str:
     shape = {"pretrain": SHAPE, "train-translator": PAIRS, "finetune": SHAPE}.get(verb, "")
     if "--tokenizer" in words:
         shape = shape.replace("--vocab-size 300", "")
-    return f"{line} {shape if is_new else ''} {QUICK.get(verb, '')}"
+    quick = QUICK.get(verb, "")
+    for flag in re.findall(r"--[a-z-]+", quick):
+        line = re.sub(rf" {flag} \S+", "", line)
+    return f"{line} {shape if is_new else ''} {quick}"
 
 
 def make_guide_files(folder: Path) -> GuideFiles:
@@ -101,7 +116,7 @@ def make_guide_files(folder: Path) -> GuideFiles:
     runs = {}
     for number, (command, names) in enumerate(KINDS.items()):
         run = folder / f"run-{number}"
-        paths = re.sub(r"\b((?:train|valid|texts)\.\w+)", rf"{files}/\1", command)
+        paths = re.sub(r"\b((?:train|valid|texts)\.\w+|bert-folder)", rf"{files}/\1", command)
         succeed(f"{paths} {run}")
         runs |= dict.fromkeys(names, run)
     return GuideFiles(files, runs)
@@ -113,6 +128,7 @@ def _write_files(folder: Path) -> None:
     english = samples.train_pairs.english.read_text(encoding="utf-8")
     for name in (
         "texts",
+        "archive",
         "new",
         "more",
         "notes",
@@ -125,7 +141,13 @@ def _write_files(folder: Path) -> None:
         (folder / f"{name}.txt").write_text(texts, encoding="utf-8")
     (folder / "sentences.txt").write_text("The bank is old.\nA bank of sand.\nThe river bank.\n")
     (folder / "new.en").write_text(english, encoding="utf-8")
-    (folder / "new.tsv").write_text(samples.test.read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("new", "topics-test"):
+        shutil.copy(samples.test, folder / f"{name}.tsv")
+    shutil.copy(samples.train, folder / "topics.tsv")
+    shutil.copy(samples.valid, folder / "topics-valid.tsv")
+    for name, table in (("new", samples.test), ("labels", samples.train)):
+        with table.open(encoding="utf-8") as rows, (folder / f"{name}.csv").open("w") as file:
+            csv.writer(file).writerows(row.rstrip("\n").split("\t") for row in rows)
     for part in ("train", "valid", "test"):
         shutil.copy(folder / f"{part}.fr", folder / f"{part}.de")
         _write_columns(folder, part)

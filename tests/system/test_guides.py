@@ -14,7 +14,7 @@ pytestmark = pytest.mark.docs
 # Commands that need what a test has not: other machines, the network, real shapes, minutes.
 ELSEWHERE = re.compile(
     r"warmstart (serve|demo|verify-resume|--help)|HOST|--ray|--processes|path/to|"
-    r"--to (onnx|ctranslate2)|export runs/base|runs/minilm|"
+    r"--to (onnx|ctranslate2)|export runs/base|runs/minilm|hf:|comparison/models|"
     r"more\.xlsx|job\.toml|--preset vaswani-base"
 )
 PAGES = (
