@@ -215,8 +215,8 @@ def _caveats_of_intervals(comparison: Comparison, verdicts: Sequence[Verdict]) -
     if single:
         yield (
             "One pretraining stands for its recipe: that another one would score differently "
-            "(standard deviation 0.3 to 0.9 points of accuracy) is not in the intervals. Several "
-            "--from that differ only in --seed put it there."
+            "(standard deviation 0.3 to 0.9 points of accuracy, more with few labels) is not in "
+            "the intervals. Several --from that differ only in --seed put it there."
         )
     if comparison.num_labelled == comparison.subsets[-1] and num_seeds > 1:
         yield (
