@@ -39,16 +39,6 @@ def test_threads_of_a_library_do_not_spin_for_long() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-@pytest.mark.parametrize(("given", "used"), [({}, "1"), ({"THP_MEM_ALLOC_ENABLE": "0"}, "0")])
-def test_large_tensors_get_huge_pages_unless_told_otherwise(
-    given: dict[str, str], used: str
-) -> None:
-    code = "import os, warmstart; warmstart.load; print(os.environ['THP_MEM_ALLOC_ENABLE'])"
-    environment = {k: v for k, v in ENVIRONMENT.items() if k != "THP_MEM_ALLOC_ENABLE"} | given
-    ran = subprocess.run([sys.executable, "-c", code], check=True, env=environment, stdout=-1)
-    assert ran.stdout.decode().strip() == used
-
-
 def test_the_version_needs_no_torch() -> None:
     code = "import sys, warmstart; assert warmstart.__version__; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT)

@@ -29,9 +29,9 @@ def __getattr__(name: str) -> Any:
         return package_version()
     if name in __all__:
         from warmstart import api
-        from warmstart.signals import set_library_defaults
+        from warmstart.signals import limit_spinning
 
-        set_library_defaults()
+        limit_spinning()
 
         return getattr(api, name)
     of_command = [verb for verb, command in VERBS.items() if command.name == name]

@@ -127,14 +127,11 @@ def listen() -> Iterator[Interrupt]:
         yield interrupt
 
 
-def set_library_defaults() -> None:
-    """Set what torch reads from the environment; must be called before it is imported.
+def limit_spinning() -> None:
+    """Let waiting threads spin for a moment only; must be called before torch is imported.
 
     Threads that spin for long make a step fifty times slower when another program needs a core;
-    threads that never spin make decoding twice as slow. Large tensors in huge pages leave fewer
-    gaps between them: a third less memory after minutes of fine-tuning. What the user has chosen
-    stays.
+    threads that never spin make decoding twice as slow. What the user has chosen stays.
     """
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")

@@ -16,7 +16,7 @@ from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError, is_out_of_memory
 from warmstart.formats import visible
 from warmstart.progress import show_on, silence
-from warmstart.signals import set_library_defaults
+from warmstart.signals import limit_spinning
 
 app = typer.Typer(
     name="warmstart",
@@ -103,7 +103,7 @@ def program() -> Any:
 
 def main() -> None:
     """Run the command line."""
-    set_library_defaults()
+    limit_spinning()
     console = Console(stderr=True)
     is_lead = not _is_launched() or os.environ.get("RANK") == "0"  # the lead process speaks for all
     try:
